@@ -4,8 +4,8 @@ import html
 
 from bench.line_chart import STYLE
 
-WIDTH, LEFT, RIGHT, TOP = 860, 250, 60, 46
-BAR, GAP, BETWEEN = 11, 2, 10
+WIDTH, LEFT, RIGHT, TOP = 800, 190, 64, 50
+BAR, GAP, BETWEEN = 13, 2, 12
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = ("#56B4E9", "#0072B2", "#D55E00", "#009E73")
 TITLE_SIZE = 16
@@ -23,7 +23,7 @@ def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{html.escape(title)}</title><style>{STYLE}.s{{font-size:11px}}.b{{fill:none}}</style>",
+        f"<title>{html.escape(title)}</title><style>{STYLE}.s{{font-size:12px}}.b{{fill:none}}</style>",
         f'<rect width="{WIDTH}" height="{height}"/><text x="14" y="20">{html.escape(title)}</text>',
     ]
     for place, name in enumerate(series):
@@ -42,6 +42,6 @@ def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit
                 f'<path d="M{begin:.1f} {at:.1f}h{wide:.1f}v{BAR}h-{wide:.1f}z" fill="{COLOURS[row % len(COLOURS)]}"/>'
             )
             parts.append(
-                f'<text class="s" x="{begin + wide + 4:.1f}" y="{at + BAR - 1.5:.1f}">{values[place]:.1f}{html.escape(unit)}</text>'
+                f'<text class="s" x="{begin + wide + 4:.1f}" y="{at + BAR - 2:.1f}">{values[place]:.1f}{html.escape(unit)}</text>'
             )
     return "".join(parts) + "</svg>\n"

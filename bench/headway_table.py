@@ -1,6 +1,7 @@
 """The default policy beside others: writes the tables and pictures of docs/results/headway.md.
 
     HEADWAY_TRACES=... python -m bench.headway_table [--keep FILE] [main] [fresh] [equal] [costs] [loads] [reports] [moves]
+    python -m bench.headway_table pictures          # draw the pictures again from the tables of the page, without any run
 
 Every figure is what one `headway simulate` gives, or the mean of one per seed; finished runs are kept in FILE. Ratios are to best-effort,
 which never stops a job, on the same jobs.
@@ -9,6 +10,7 @@ which never stops a job, on the same jobs.
 import csv
 import gzip
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.bar_chart import COLOURS as BAR_COLOURS
 from bench.bar_chart import bar_chart
 from bench.engine import TRACES
 from bench.line_chart import line_chart
@@ -100,6 +103,7 @@ EQUAL: dict[str, tuple[str, Callable[[], Workload]]] = {
 COSTS = ("10s", "30s", "62s", "120s", "300s", "600s")
 LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
 ERRORS = (1.0, 2.0, 4.0, 16.0)
+DRAWN = (GEO, "headway", "headway, all report", "srsf (oracle)")
 FEW = ("tiresias-l", GEO, "headway", "headway, all report", "srsf (oracle)")
 
 
@@ -158,16 +162,11 @@ def main_table(kept: Kept) -> list[str]:
     """Mean JCT over best-effort: a row a policy, a column a workload; then what was asked for."""
     lines = ["| policy | " + " | ".join(WORKLOADS) + " |", "|---|" + "---:|" * len(WORKLOADS)]
     base = {name: kept.figures(*work, BASE, {}) for name, work in WORKLOADS.items()}
-    rows = {}
     for method, (policy, options) in METHODS.items():
-        rows[method] = [kept.figures(*work, policy, options)[0] / base[name][0] for name, work in WORKLOADS.items()]
-        lines.append(f"| {method} | " + " | ".join(f"{value:.3f}" for value in rows[method]) + " |")
+        row = [kept.figures(*work, policy, options)[0] / base[name][0] for name, work in WORKLOADS.items()]
+        lines.append(f"| {method} | " + " | ".join(f"{value:.3f}" for value in row) + " |")
     lines.append("| *goal for headway* | " + " | ".join(f"*{TARGETS[name]:.2f}*" for name in WORKLOADS) + " |")
     lines.append("| best-effort, s | " + " | ".join(f"{base[name][0]:,.0f}" for name in WORKLOADS) + " |")
-    shown = {"GEO": GEO, "headway": "headway", "all report": "headway, all report", "srsf": "srsf (oracle)"}
-    series = {name: [100 * value for value in rows[method]] for name, method in shown.items()}
-    title = "Mean JCT, % of best-effort (shorter is better)"
-    (FOLDER / "headway-jct.svg").write_text(bar_chart(title, list(WORKLOADS), series, " %"))
     return lines
 
 
@@ -215,8 +214,8 @@ def equal_table(kept: Kept) -> list[str]:
     return lines
 
 
-def _lines(kept: Kept, values: Iterable[Any], option: str, file: str, title: str) -> list[str]:
-    """Mean JCT over best-effort on the testbed mix as one option changes, as a table and a picture."""
+def _lines(kept: Kept, values: Iterable[Any], option: str) -> list[str]:
+    """Return the table of mean JCT over best-effort on the testbed mix as one option changes."""
     work = WORKLOADS["testbed mix, seeds 40-59"]
     values = list(values)
     base = [kept.figures(*work, BASE, {option: value})[0] for value in values]
@@ -231,27 +230,17 @@ def _lines(kept: Kept, values: Iterable[Any], option: str, file: str, title: str
     lines = [f"| {option.replace('_', ' ')} | " + " | ".join(FEW) + " |", "|---|" + "---:|" * len(FEW)]
     for place, value in enumerate(values):
         lines.append(f"| {value} | " + " | ".join(f"{row[place]:.3f}" for row in rows.values()) + " |")
-    top = 100 * max(max(row) for row in rows.values())
-    picture = line_chart(
-        title,
-        [str(value) for value in values],
-        {name: [100 * v for v in row] for name, row in rows.items()},
-        20 * np.ceil(top / 20),
-    )
-    (FOLDER / file).write_text(picture)
     return lines
 
 
 def costs_table(kept: Kept) -> list[str]:
     """By what a preemption costs."""
-    return _lines(
-        kept, COSTS, "preemption_cost", "headway-costs.svg", "Mean JCT, % of best-effort, by what a preemption costs"
-    )
+    return _lines(kept, COSTS, "preemption_cost")
 
 
 def loads_table(kept: Kept) -> list[str]:
     """By load."""
-    return _lines(kept, LOADS, "load", "headway-loads.svg", "Mean JCT, % of best-effort, by load")
+    return _lines(kept, LOADS, "load")
 
 
 def reports_table(kept: Kept) -> list[str]:
@@ -298,6 +287,59 @@ TABLES = {
 }
 
 
+def _cells(lines: list[str]) -> list[list[str]]:
+    """Return the cells of a table in Markdown, its header first."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [rows[0], *rows[2:]]
+
+
+def draw_main(lines: list[str]) -> None:
+    """Draw mean JCT by workload, from the table."""
+    rows = {name: [100 * float(cell) for cell in cells] for name, *cells in _cells(lines)[1:] if name in DRAWN}
+    title = "Mean JCT in % of best-effort (less is better)"
+    chart = bar_chart(title, list(WORKLOADS), {name: rows[name] for name in DRAWN}, " %")
+    (FOLDER / "headway-jct.svg").write_text(chart)
+
+
+def _draw_lines(lines: list[str], file: str, title: str, x_title: str) -> None:
+    """Draw mean JCT as one option changes, from the table."""
+    (_, *names), *rows = _cells(lines)
+    values = {name: [100 * float(row[place]) for row in rows] for place, name in enumerate(names, 1)}
+    every = [value for row in values.values() for value in row]
+    chart = line_chart(
+        title,
+        [re.sub(r"(?<=\d)s$", " s", row[0]) for row in rows],
+        values,
+        20 * np.ceil(max(every) / 20),
+        low=20 * np.floor(min(every) / 20),
+        x_title=x_title,
+        unit=" %",
+        colours=dict(zip(DRAWN, BAR_COLOURS, strict=True)),
+        dashed=("srsf (oracle)",),
+        reference=(100.0, BASE),
+    )
+    (FOLDER / file).write_text(chart)
+
+
+def draw_costs(lines: list[str]) -> None:
+    """Draw mean JCT by the cost of a preemption."""
+    title = "Mean JCT in % of best-effort, by the cost of a preemption (less is better)"
+    _draw_lines(lines, "headway-costs.svg", title, "save and resume time of a preemption")
+
+
+def draw_loads(lines: list[str]) -> None:
+    """Draw mean JCT by load."""
+    _draw_lines(lines, "headway-loads.svg", "Mean JCT in % of best-effort, by load (less is better)", "offered load")
+
+
+PICTURES = {"main": draw_main, "costs": draw_costs, "loads": draw_loads}
+
+
+def _table_of(page: str, name: str) -> list[str]:
+    """Return the lines of a table of the page."""
+    return page.partition(f"<!-- table: {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0].splitlines()
+
+
 def main() -> None:
     """Measure what is named, or all."""
     from bench.tiresias_table import put
@@ -306,8 +348,10 @@ def main() -> None:
     path = Path(words.pop(words.index("--keep") + 1)) if "--keep" in words else None
     words = [word for word in words if word != "--keep"]
     kept = Kept.at(path)
-    for name in words or TABLES:
+    for name in () if words == ["pictures"] else words or TABLES:
         PAGE.write_text(put(PAGE.read_text("utf-8"), name, TABLES[name](kept)), "utf-8")
+    for name, draw in PICTURES.items():
+        draw(_table_of(PAGE.read_text("utf-8"), name))
 
 
 if __name__ == "__main__":

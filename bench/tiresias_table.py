@@ -157,7 +157,7 @@ def testbed_rows(study: Study) -> list[str]:
 
 
 def testbed() -> list[str]:
-    """At the defaults: preemption costs what the paper measured, by model and workers, and jobs keep their turns."""
+    """At the defaults: preemption costs what the paper measured, by model and workers, and jobs have their minimum run times."""
     return testbed_rows(MIX)
 
 

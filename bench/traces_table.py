@@ -57,7 +57,7 @@ READING = """\
 - **backfill keeps its promise to the first in line and pays for it**: on whole traces its average is 1.1 to 1.8 times that of
   best-effort, and 0.8 to 1.7 times with limits of three times the duration.
 - las and 2d-las stop jobs of days (`muri_philly_4traces`, `gavel_philly_per_vc`) half a million to two million times even with
-  turns, and gandiva the former seven million times, where 0.564 of the GPU-time did work as against 0.786 under tiresias-l.
+  minimum run times, and gandiva the former seven million times, where 0.565 of the GPU-time did work as against 0.786 under tiresias-l.
   gittins, which holds on to jobs that run, makes fewer preemptions there than srtf.
 - tiresias-g decides as tiresias-l does, to the digit, on `muri_philly_4traces` and `gavel_philly_per_vc`. That
   jobs of the first queue never compete with each other there is a guess.

@@ -1,4 +1,4 @@
-"""Errors that a person can act on: each says what is wrong, where, and what would be right."""
+"""Errors that a user can act on: each says what is wrong, where, and what to do."""
 
 import difflib
 from collections.abc import Iterable

@@ -162,7 +162,7 @@ def test_own_policy_beside_the_built_in_ones_on_the_command_line():
 def test_the_example_keeps_its_promise_about_patience(tmp_path, monkeypatch, patience, soonest, latest):
     """One job of 2 GPUs against a stream of small ones: it goes first as soon as patience runs out, though nothing happened to it.
 
-    Where stops cost time, jobs have turns besides, and those that can be stopped pass for a while (docs/semantics.md, rules 11 and 12).
+    If preemption costs time, jobs also have a minimum run time, and preemptible jobs pass for a while (docs/semantics.md, rules 22 and 33).
     """
     small = "".join(f"s{i},{i * 40},1,70\n" for i in range(60))
     (tmp_path / "jobs.csv").write_text(f"job_id,submit_s,gpus,duration_s\nbig,1,2,50\n{small}")

@@ -208,7 +208,9 @@ def test_a_process_that_cannot_be_killed_yet_is_looked_for_once_per_second(
 ) -> None:
     """A process in uninterruptible sleep may stay for hours; the shim took a core to look for it."""
     looks, pauses = iter([{os.getpid()}] * 20), list[float]()
-    monkeypatch.setattr(shim, "members", lambda groups: next(looks, set()))
+    monkeypatch.setattr(shim.system, "members", lambda groups: next(looks, set()))
+    # It would kill the processes that `members` returns: this one.
+    monkeypatch.setattr(shim.system, "kill_members", lambda groups: None)
     monkeypatch.setattr(shim, "kill", lambda processes: None)
     monkeypatch.setattr(shim.time, "sleep", pauses.append)
     shim.Shim(str(tmp_path), str(tmp_path / "notify")).recover({})

@@ -85,14 +85,14 @@ def show(
 
     Example: headway show 12 --json
     """
-    found = session.client.job(one_job(session.client, job))
-    print_notes(found.notes)
-    if not session.printed_as_json(found):
+    view = session.client.job(one_job(session.client, job))
+    print_notes(view.notes)
+    if not session.printed_as_json(view):
         from headway.cli.tables.job_details import job_table
 
-        print_view(job_table(found))
+        print_view(job_table(view))
     if use_exit_code:
-        raise typer.Exit(exit_code(found))
+        raise typer.Exit(exit_code(view))
 
 
 def explain(session: Session, job: JobArgument) -> None:
@@ -183,17 +183,17 @@ def nodes(
             client.reserve(named, queue, moment(begin, now), moment(end, now))
         for each in named if verb != "reserve" else ():
             client.unreserve(each) if verb == "unreserve" else client.set_node(each, verb)
-    found, kept = client.nodes(), client.reservations()
+    views, reservations = client.nodes(), client.reservations()
     from headway.cli.tables.nodes import nodes_table, reservation_line, summarised, summary_table
 
-    groups = summarised(found)
-    if session.printed_as_json(groups if summary else found):
+    groups = summarised(views)
+    if session.printed_as_json(groups if summary else views):
         return
     print_view(summary_table(groups))
     if not summary:
         print_view("")
-        print_view(nodes_table(found))
-    for line in map(reservation_line, kept):
+        print_view(nodes_table(views))
+    for line in map(reservation_line, reservations):
         print_view(line)
 
 

@@ -31,10 +31,10 @@ def takes_experiment(own: dict[str, str] | None = None, **defaults: Any) -> Call
 
     def extended(command: Command) -> Command:
         signature = inspect.signature(command)
-        left = {one.name: one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
-        first = [left.pop(own[name]) if own and name in own else _parameter(name, defaults) for name in options()]
+        others = {one.name: one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
+        first = [others.pop(own[name]) if own and name in own else _parameter(name, defaults) for name in options()]
         # By keyword only: then a parameter without a default may follow one that has it.
-        both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*first, *left.values())]
+        both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*first, *others.values())]
         command.__signature__ = signature.replace(parameters=both)  # type: ignore[attr-defined]
         return command
 

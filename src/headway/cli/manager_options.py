@@ -1,4 +1,4 @@
-"""What the commands that talk to a manager share: its address, JSON output, and exit codes for the states of a job."""
+"""Options shared by the commands that talk to a manager: its address, JSON output, and exit codes for job states."""
 
 import functools
 import inspect

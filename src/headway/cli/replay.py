@@ -35,13 +35,13 @@ def replay(
     """
     from headway.io.units import seconds
 
-    names = [name for given in policy for name in given.split(",") if name]
+    names = [name for text in policy for name in text.split(",") if name]
     last_s = None if last is None else seconds(last, "--last")
-    found = run_replay(session.client, names, last_s, placement, queues)
-    if session.printed_as_json(found):
+    result = run_replay(session.client, names, last_s, placement, queues)
+    if session.printed_as_json(result):
         return
-    print_view(replay_table(found))
-    for line in found.caveats:
+    print_view(replay_table(result))
+    for line in result.caveats:
         print_view(f"- {line}", style="dim")
 
 
@@ -66,23 +66,23 @@ def run_replay(
         return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"], teams, late)
 
 
-def replay_table(found: "Replay") -> "Table":
+def replay_table(result: "Replay") -> "Table":
     """Completion times by policy: all jobs, then each user."""
     from rich.table import Table
     from rich.text import Text
 
     from headway.cli.tables.jobs import short, span
 
-    users = sorted(found.measured.users)
+    users = sorted(result.measured.users)
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    table.title = f"completion time of {counted(found.averaged, 'job')}"
+    table.title = f"completion time of {counted(result.averaged, 'job')}"
     for name in ("", "mean", "median", "p95", "all done", "preemptions"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     shown = users if len(users) > 1 else []
     for user in shown[:6]:
         table.add_column(f"mean of {short(user, 10)}", justify="right")
-    for outcome in (found.measured, *found.simulated):
-        label = "measured" if outcome is found.measured else f"simulated {outcome.name}"
+    for outcome in (result.measured, *result.simulated):
+        label = "measured" if outcome is result.measured else f"simulated {outcome.name}"
         times = (outcome.mean_s, outcome.median_s, outcome.p95_s, outcome.makespan_s)
         preemptions = "" if outcome.preemptions is None else str(outcome.preemptions)
         table.add_row(Text(label), *map(span, times), preemptions, *(span(outcome.users[user]) for user in shown[:6]))

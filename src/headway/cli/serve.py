@@ -268,10 +268,10 @@ def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":
         from headway.cluster.named import cluster
 
         return cluster(spec)
-    found = executor.discover()
-    if found.note:
-        note(f"headway: {found.note}")
-    return found.cluster
+    discovery = executor.discover()
+    if discovery.note:
+        note(f"headway: {discovery.note}")
+    return discovery.cluster
 
 
 def _serve(
@@ -392,12 +392,12 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
     """
     from headway.live.http.tokens import stored_tokens
 
-    kept = stored_tokens(data_folder(data)).values()
+    callers = stored_tokens(data_folder(data)).values()
     if as_json:
         fields = ("name", "user", "scope", "expires", "queues")
-        print_json([{field: getattr(caller, field) for field in fields} for caller in kept])
+        print_json([{field: getattr(caller, field) for field in fields} for caller in callers])
         return
-    for caller in kept:
+    for caller in callers:
         queues = f"  queues {', '.join(caller.queues)}" if caller.queues else ""
         typer.echo(f"{caller.name}  {caller.user}  {caller.scope}  {_until(caller.expires)}{queues}")
 

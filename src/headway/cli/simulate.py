@@ -242,13 +242,13 @@ def split_policies(names: str) -> list[str]:
     from headway.errors import BadInput
     from headway.policies import MODULES
 
-    found = list(MODULES) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    if not found:
+    policies = list(MODULES) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    if not policies:
         raise BadInput("--policies is empty: name at least one, such as fifo,tiresias-l")
-    twice = next((name for name in found if found.count(name) > 1), None)
+    twice = next((name for name in policies if policies.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"--policies names {twice} twice")
-    return found
+    return policies
 
 
 def policies(as_json: JsonOption = False) -> None:
@@ -295,14 +295,15 @@ def stacks(
     """
     from headway.sim.stacks import STACKS, parse_stacks
 
-    found = list(STACKS.values()) if written is None else parse_stacks(written)
+    listed_stacks = list(STACKS.values()) if written is None else parse_stacks(written)
     if as_json:
         print(
             json.dumps(
-                [{"name": one.name, "summary": one.summary, **one.full, "written": str(one)} for one in found], indent=2
+                [{"name": one.name, "summary": one.summary, **one.full, "written": str(one)} for one in listed_stacks],
+                indent=2,
             )
         )
         return
     from headway.cli.tables.runs import show_stacks
 
-    show_stacks(found)
+    show_stacks(listed_stacks)

@@ -186,13 +186,13 @@ def _nodes_and_gpus(
     nodes = nodes or (None if per_node else spec.get("num_nodes"))
     if per_node is not None:
         if gpus % per_node or (nodes and nodes * per_node != gpus):
-            made = (
+            product = (
                 f"{nodes} nodes with {per_node} each have {(nodes or 0) * per_node}"
                 if nodes
                 else f"{per_node} does not divide it"
             )
             raise BadInput(
-                f"--gpus {gpus} is the number of GPUs in all, and {made}: leave out --gpus or --gpus-per-node"
+                f"--gpus {gpus} is the number of GPUs in all, and {product}: leave out --gpus or --gpus-per-node"
             )
         return gpus // per_node, per_node
     if gpus % (nodes or 1):

@@ -118,15 +118,15 @@ def _named(file: Path) -> Iterator[None]:
         raise BadInput(f"{file}: {error}") from None
 
 
-def _settings(given: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for setting in given or []:
+def _settings(texts: list[str] | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for setting in texts or []:
         name, equals, value = setting.partition("=")
         if not equals or not name or not value:
             raise BadInput(f"--slurm {setting}: write NAME=VALUE, such as partition=gpu")
         number = plain_whole(value)
-        found[name] = value if number is None else number
-    return found
+        settings[name] = value if number is None else number
+    return settings
 
 
 @sweep.command()
@@ -169,10 +169,10 @@ def _results(file: Path) -> Path:
     """The table for whatever was named."""
     if file.suffix in YAML:
         file = file.with_suffix(".sweep")
-    found = file / "results.csv" if file.suffix != ".csv" else file
-    if not found.is_file():
-        raise BadInput(f"{found} is not there: run `headway sweep FILE.yaml` first")
-    return found
+    results = file / "results.csv" if file.suffix != ".csv" else file
+    if not results.is_file():
+        raise BadInput(f"{results} is not there: run `headway sweep FILE.yaml` first")
+    return results
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -109,8 +109,8 @@ def convert(
     if (load is None) != (cluster is None):
         raise BadInput("--load is a load on a cluster: give --load and --cluster together")
     where = _cluster(cluster)
-    given = {"start": start, "end": end, "sample": sample, "time_scale": time_scale, "load": load}
-    shape = {field: check(field, value) for field, value in given.items()}  # before a long file is read
+    shaping = {"start": start, "end": end, "sample": sample, "time_scale": time_scale, "load": load}
+    shape = {field: check(field, value) for field, value in shaping.items()}  # before a long file is read
     with _reading(name):
         jobs = shaped(_load(name, strict=strict), where, seed, **shape)
     _write(jobs, out, as_json=as_json)

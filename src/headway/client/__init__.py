@@ -1,1 +1,1 @@
-"""What talks to a manager: light to import, standard library only. Imports `errors` and `job_state`."""
+"""The client of a manager: quick to import, standard library only. Imports `errors` and `job_state`."""

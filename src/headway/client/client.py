@@ -111,16 +111,16 @@ class Client:
             "array_id": array_id,
         }
         query |= {"since": since, "until": until, "newest": "true" if newest else None}
-        found: list[JobView] = []
+        views: list[JobView] = []
         after = after_id
-        while limit is None or len(found) < limit:
-            size = PAGE if limit is None else min(PAGE, limit - len(found))
+        while limit is None or len(views) < limit:
+            size = PAGE if limit is None else min(PAGE, limit - len(views))
             page = self.transport.call("GET", "/v1/jobs", query={**query, "after_id": after, "limit": size})
-            found += [job_view(row) for row in page["jobs"] if to_id is None or row["job_id"] <= to_id]
+            views += [job_view(row) for row in page["jobs"] if to_id is None or row["job_id"] <= to_id]
             if page["next_after_id"] is None or (to_id is not None and int(page["next_after_id"]) >= to_id):
                 break
             after = int(page["next_after_id"])
-        return found
+        return views
 
     def cancel(self, job_id: int, now: bool = False) -> None:
         """Stop a job and take it out of the queue; `now` leaves it no grace to save."""

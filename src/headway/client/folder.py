@@ -1,4 +1,4 @@
-"""Where a manager is found: the files that `headway serve` leaves in its data folder, and the environment of a job."""
+"""Discovery of a manager: by the files that `headway serve` writes to its data folder, or by the environment of a job."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""A job as people see it: what the manager answers, and what commands print."""
+"""The job type that the manager's API returns and that commands print."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""What has come of a job's logs so far: whole lines for people, and where to go on if the connection is lost."""
+"""Received parts of a job's logs: complete lines to print, and the offset to resume from after a lost connection."""
 
 import json
 from collections.abc import Iterator

@@ -108,8 +108,8 @@ class Transport:
             raise self._unreachable(error) from None
 
     def _path(self, path: str, query: Mapping[str, Any] | None) -> str:
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        return f"{self._prefix}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+        parameters = {name: value for name, value in (query or {}).items() if value is not None}
+        return f"{self._prefix}{path}" + (f"?{urlencode(parameters, doseq=True)}" if parameters else "")
 
     def _open(self, timeout_s: float | None) -> http.client.HTTPConnection:
         connection: http.client.HTTPConnection

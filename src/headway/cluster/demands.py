@@ -70,18 +70,18 @@ def has_one_of(cluster: Cluster, constraint: str) -> NDArray[np.bool_]:
     """Which nodes have a feature, or one of several."""
     features = cluster.features or ((),) * len(cluster.nodes)
     wanted = constraint.split(OR)
-    found = np.array([any(word in each for word in wanted) for each in features])
+    matches = np.array([any(word in each for word in wanted) for each in features])
     for word in filter(None, wanted):
-        found |= has_type(cluster, word)
-    return found
+        matches |= has_type(cluster, word)
+    return matches
 
 
 def suiting(cluster: Cluster, demand: Demand) -> NDArray[np.bool_]:
     """Return which nodes meet a constraint."""
-    found = has_type(cluster, demand.gpu_type) & (np.array(cluster.gpus) >= demand.gpus_per_node)
+    eligible = has_type(cluster, demand.gpu_type) & (np.array(cluster.gpus) >= demand.gpus_per_node)
     for constraint in demand.constraints:
-        found &= has_one_of(cluster, constraint)
-    return found
+        eligible &= has_one_of(cluster, constraint)
+    return eligible
 
 
 def gpus_of(cluster: Cluster, demand: Demand) -> int:
@@ -91,7 +91,7 @@ def gpus_of(cluster: Cluster, demand: Demand) -> int:
 
 
 def check_possible(cluster: Cluster, demand: Demand, gpus: int) -> None:
-    """Refuse a job of so many GPUs that no nodes of the cluster could ever suit, with what there is."""
+    """Refuse a job if no nodes of the cluster could ever meet its constraints; the error says what the cluster has."""
     types = list(dict.fromkeys(filter(None, cluster.types)))
     if not has_type(cluster, demand.gpu_type).any():
         have = f"this cluster has {', '.join(types)}" if types else "the type of the GPUs here is not declared"

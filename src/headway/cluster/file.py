@@ -45,17 +45,17 @@ class ClusterFile(BaseModel):
 
 def cluster_from(path: Path) -> Cluster:
     """The cluster that a YAML file describes."""
-    given = read_yaml(path, ClusterFile, "cluster file")
-    check_size(f"{path}: the cluster", [(group.count, group.gpus) for group in given.nodes])
+    file = read_yaml(path, ClusterFile, "cluster file")
+    check_size(f"{path}: the cluster", [(group.count, group.gpus) for group in file.nodes])
     names: list[str] = []
-    for group in given.nodes:
+    for group in file.nodes:
         first = len(names) if group.name == UNNAMED else 0
         alone = group.count == 1 and group.name != UNNAMED
         names += [group.name] if alone else [f"{group.name}{first + index}" for index in range(group.count)]
-    each = [group for group in given.nodes for _ in range(group.count)]
+    each = [group for group in file.nodes for _ in range(group.count)]
     types, features = tuple(node.type or "" for node in each), tuple(tuple(node.features) for node in each)
     gpus = tuple(node.gpus for node in each)
     try:
-        return Cluster(given.name or path.stem, tuple(names), gpus, types=types, features=features)
+        return Cluster(file.name or path.stem, tuple(names), gpus, types=types, features=features)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None

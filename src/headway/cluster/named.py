@@ -1,4 +1,4 @@
-"""Clusters as people name them: shorthand `15x4` (or `321x2+231x8`), a preset, or a YAML file.
+"""Clusters by name: shorthand `15x4` (or `321x2+231x8`), a preset, or a YAML file.
 
 Each preset names the publication that its sizes come from.
 """

@@ -135,11 +135,11 @@ class Queues:
 
     def path(self, name: str) -> list[Queue]:
         """A queue and those above it, from the lowest on."""
-        found = []
+        queues = []
         while name:
-            found.append(self[name])
-            name = found[-1].parent
-        return found
+            queues.append(self[name])
+            name = queues[-1].parent
+        return queues
 
     def unknown_accounts(self) -> str:
         """Return a warning about admitted users and groups that this machine does not have; empty if it has all."""
@@ -152,11 +152,11 @@ class Queues:
 
     def shares(self) -> dict[str, float]:
         """The share of the cluster that each queue asks for by its weight, level by level; "" is the cluster."""
-        found: dict[str, float] = {"": 1.0}
+        shares: dict[str, float] = {"": 1.0}
         for queue in self.queues:
             siblings = sum(other.weight for other in self.queues if other.parent == queue.parent)
-            found[queue.name] = found[queue.parent] * queue.weight / siblings
-        return found
+            shares[queue.name] = shares[queue.parent] * queue.weight / siblings
+        return shares
 
     def check_size(self, gpus: int, cluster: str) -> None:
         """Refuse guarantees that the cluster cannot give."""
@@ -185,7 +185,7 @@ class Queues:
         return np.sort(np.array(rows, BOOKING), order="begin")
 
     def largest_job(self, name: str, preemptible: bool, gpus: int) -> int:
-        """GPUs that a job of this queue may ask for at most on a cluster of so many, whatever runs there."""
+        """Return the most GPUs that a job of this queue may request on a cluster with `gpus` GPUs, whatever runs there."""
         path = self.path(name)
         most = min(gpus, path[0].per_user.gpus, *(queue.limits.gpus for queue in path))
         if not all(limits.running for limits in (path[0].per_user, *(queue.limits for queue in path))):
@@ -234,11 +234,11 @@ def seat_in_teams(
     queues: Queues, queue: Iterable[str], user: Iterable[str], where: str
 ) -> tuple[list[Team], NDArray[np.int32], NDArray[np.str_]]:
     """The rows of the table of teams for the jobs of a trace; for each job its row, and the queue that it goes to."""
-    teams, found = queues.teams(), {}
+    teams, homes = queues.teams(), {}
     rows: list[int] = []
     names: list[str] = []
     for pair in zip(queue, user, strict=True):
-        if pair not in found:
+        if pair not in homes:
             try:
                 home = queues.find(str(pair[0]))
             except BadInput as error:
@@ -249,7 +249,7 @@ def seat_in_teams(
             if home.counts_users:
                 teams.append(queues.team_of_user(home.name))
                 row = len(teams)
-            found[pair] = (row, home.name)
-        rows.append(found[pair][0])
-        names.append(found[pair][1])
+            homes[pair] = (row, home.name)
+        rows.append(homes[pair][0])
+        names.append(homes[pair][1])
     return teams, np.array(rows, np.int32), np.array(names)

@@ -187,19 +187,19 @@ class QueuesFile(BaseModel):
 
 def queues_from(path: str | PathLike[str]) -> Queues:
     """The queues that a YAML file describes."""
-    given = read_yaml(Path(path), QueuesFile, "queues file")
+    file = read_yaml(Path(path), QueuesFile, "queues file")
     try:
-        names = _sorted(given)
-        queues = tuple(_queue(name, given.queues[name]) for name in names)
-        bookings = tuple(_booking(entry, given.queues) for entry in given.reservations)
-        made = Queues(str(path), queues, given.notice, given.half_life, given.horizon, given.others, bookings)
-        _check_bookings(made)
-        _check_guarantees(made)
+        names = _sorted(file)
+        queues = tuple(_queue(name, file.queues[name]) for name in names)
+        bookings = tuple(_booking(entry, file.queues) for entry in file.reservations)
+        result = Queues(str(path), queues, file.notice, file.half_life, file.horizon, file.others, bookings)
+        _check_bookings(result)
+        _check_guarantees(result)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    if made.others and made.others not in made.leaves:
-        raise BadInput(f"{path}: others: {unknown('queue', made.others, made.leaves)}")
-    return made
+    if result.others and result.others not in result.leaves:
+        raise BadInput(f"{path}: others: {unknown('queue', result.others, result.leaves)}")
+    return result
 
 
 def _queue(name: str, entry: QueueEntry) -> Queue:
@@ -231,18 +231,18 @@ def _booking(entry: ReservationEntry, queues: dict[str, QueueEntry]) -> Booking:
     return Booking(tuple(entry.nodes), entry.queue, begin, end, dated)
 
 
-def _check_bookings(made: Queues) -> None:
+def _check_bookings(queues: Queues) -> None:
     """A node is kept for one queue at a time."""
-    spans = sorted((node, one.begin, one.end) for one in made.bookings for node in one.nodes)
+    spans = sorted((node, one.begin, one.end) for one in queues.bookings for node in one.nodes)
     for (node, _, end), (other, begin, _) in pairwise(spans):
         if node == other and begin < end:
             raise BadInput(f"reservations: node {node!r} is reserved twice at the same time")
 
 
-def _sorted(given: QueuesFile) -> list[str]:
+def _sorted(file: QueuesFile) -> list[str]:
     """The names of the queues, parents before their children, otherwise as in the file."""
     depth: dict[str, int] = {}
-    for name, entry in given.queues.items():
+    for name, entry in file.queues.items():
         if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > LONGEST:
             raise BadInput(
                 f"queue {name[:LONGEST]!r}: a name is at most {LONGEST} printable characters without spaces around them"
@@ -253,19 +253,19 @@ def _sorted(given: QueuesFile) -> list[str]:
             )
         above, steps = entry.parent, 0
         while above:
-            if above not in given.queues:
-                raise BadInput(f"queues.{name}.parent: {unknown('queue', above, given.queues)}")
-            above, steps = given.queues[above].parent, steps + 1
+            if above not in file.queues:
+                raise BadInput(f"queues.{name}.parent: {unknown('queue', above, file.queues)}")
+            above, steps = file.queues[above].parent, steps + 1
             if steps > DEEPEST:
                 raise BadInput(f"queues.{name}.parent: more than {DEEPEST} queues are above it, or it is above itself")
         depth[name] = steps
     return sorted(depth, key=lambda name: depth[name])
 
 
-def _check_guarantees(made: Queues) -> None:
+def _check_guarantees(queues: Queues) -> None:
     """Queues below another are guaranteed no more than it is."""
-    for queue in made.queues:
-        below = [other for other in made.queues if other.parent == queue.name]
+    for queue in queues.queues:
+        below = [other for other in queues.queues if other.parent == queue.name]
         asked = sum(other.guaranteed_gpus for other in below)
         if asked > queue.guaranteed_gpus:
             raise BadInput(

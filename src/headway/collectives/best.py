@@ -34,14 +34,14 @@ MOST_USEFUL = 1024
 def best(task: Task, most_chunks: int) -> Draft:
     """The fastest candidate; of equals the first, in a fixed sequence, so that all ranks choose alike."""
     counts = chunk_counts(task.size_bytes, most_chunks)
-    found = min((draft for count in counts for draft in _published(task, count)), key=_end)
+    draft_so_far = min((draft for count in counts for draft in _published(task, count)), key=_end)
     floor_ps = limit(task.topology, task.collective, task.size_bytes).limit_s * PS_PER_S
     mixes = dict.fromkeys(optimal_mix(task.topology, turn) for turn in range(len(task.topology.dimensions)))
     for count in (count for count in counts if count <= MOST_USEFUL):
-        if floor_ps >= GOOD_ENOUGH * found.end_ps:
+        if floor_ps >= GOOD_ENOUGH * draft_so_far.end_ps:
             break
-        found = min(found, *_at_the_limit(task, count, mixes), key=_end)
-    return found
+        draft_so_far = min(draft_so_far, *_at_the_limit(task, count, mixes), key=_end)
+    return draft_so_far
 
 
 def _end(draft: Draft) -> int:
@@ -83,13 +83,13 @@ def _rotating(task: Task, chunks: int) -> Draft:
 def share_out(mix: Mix, size_bytes: int, chunks: int, growth: float) -> tuple[Ints, Ints]:
     """Chunks and their orders for a mix: bytes by share, orders interleaved evenly. With fewer chunks than orders, the
     smallest shares are dropped."""
-    kept = sorted(mix, key=lambda part: -part[1])[:chunks]
-    shares = np.array([share for _, share in kept])
+    largest = sorted(mix, key=lambda part: -part[1])[:chunks]
+    shares = np.array([share for _, share in largest])
     shares /= shares.sum()
     counts = apportion(shares, chunks)
     totals = _whole(shares, size_bytes, counts)
     parts, orders, middles = [], [], []
-    for (order, _), count, total in zip(kept, counts.tolist(), totals.tolist(), strict=True):
+    for (order, _), count, total in zip(largest, counts.tolist(), totals.tolist(), strict=True):
         sizes = np.minimum(1.0, SMALLEST * growth ** np.arange(min(count, 40))) if growth > 1 else np.ones(count)
         weights = np.append(sizes, np.ones(count - len(sizes)))
         pieces = _whole(weights, total, np.ones(count, np.int64))

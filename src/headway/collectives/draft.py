@@ -1,4 +1,4 @@
-"""A draft is a plan in arrays with the times it would take: cheap enough to make a hundred and keep one."""
+"""A draft: a plan as arrays, with the times it would take. Drafts are cheap: a hundred are made and one is kept."""
 
 import itertools
 from collections.abc import Iterator
@@ -97,8 +97,8 @@ def drafts_mirrored(task: Task, chunk_bytes: Ints, rs: Ints, maker: str) -> Iter
         _, sequence = run_queues(half, rank, rank, room)
         listed, begins = lists_of(half, sequence, len(topology.dimensions))
         listed, begins = _with_mirror(task.collective, listed, begins, whole.phases, half.phases)
-        made = run_lists(whole, listed, begins, room)
-        yield Draft(maker, "mirrored", chunk_bytes, rs, listed, begins, whole, *made)
+        times = run_lists(whole, listed, begins, room)
+        yield Draft(maker, "mirrored", chunk_bytes, rs, listed, begins, whole, *times)
 
 
 def _with_mirror(collective: Collective, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:

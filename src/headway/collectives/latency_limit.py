@@ -1,4 +1,4 @@
-"""A bound that counts latencies: what small messages are measured against.
+"""A lower bound that includes latencies: the reference for small messages.
 
 T* (see `limit`) leaves latencies out, so a small collective is far from it whatever the plan. This bound holds for every
 plan of this model: chunks that visit all dimensions, with any number of chunks of any sizes in any orders. Let A_k be

@@ -69,18 +69,18 @@ def first_bytes(sizes: Floats, members: NDArray[np.bool_]) -> Floats:
 def blocks(topology: Topology) -> tuple[Block, ...]:
     """The dimensions in blocks, in the sequence in which data must visit them; the last block is the most loaded."""
     sizes, bandwidth = np.array(topology.sizes, np.float64), bytes_per_s(topology)
-    left = np.arange(len(sizes))
-    found: list[Block] = []
-    while len(left):
-        members = sets(len(left))
-        least = first_bytes(sizes[left], members[-1:]) - first_bytes(sizes[left], ~members)
-        level = least / (members * bandwidth[left]).sum(axis=1)
+    dims = np.arange(len(sizes))
+    result: list[Block] = []
+    while len(dims):
+        members = sets(len(dims))
+        least = first_bytes(sizes[dims], members[-1:]) - first_bytes(sizes[dims], ~members)
+        level = least / (members * bandwidth[dims]).sum(axis=1)
         # Of equally loaded sets the union is as loaded: take the largest, so that a balanced network is one block.
         tied = level >= level.max() * (1 - TOLERANCE)
         worst = members[tied][members[tied].sum(axis=1).argmax()]
-        found.append(Block(tuple(int(dim) for dim in left[worst]), float(level.max())))
-        left = left[~worst]
-    return tuple(reversed(found))
+        result.append(Block(tuple(int(dim) for dim in dims[worst]), float(level.max())))
+        dims = dims[~worst]
+    return tuple(reversed(result))
 
 
 def limit(topology: Topology, collective: Collective, size_bytes: int) -> Limit:
@@ -91,9 +91,9 @@ def limit(topology: Topology, collective: Collective, size_bytes: int) -> Limit:
         worst_s = size_bytes * max(levels)
         return Limit(worst_s, worst_s, tuple(Block((dim,), level) for dim, level in enumerate(levels)))
     passes = 2 if collective is Collective.ALL_REDUCE else 1
-    found = blocks(topology)
+    parts = blocks(topology)
     ideal = passes * size_bytes * (1 - 1 / topology.npus) / float(bandwidth.sum())
-    return Limit(ideal, passes * size_bytes * found[-1].level, found)
+    return Limit(ideal, passes * size_bytes * parts[-1].level, parts)
 
 
 def order_loads(sizes: tuple[int, ...], order: tuple[int, ...]) -> Floats:

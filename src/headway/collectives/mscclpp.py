@@ -30,7 +30,7 @@ from headway.errors import BadInput
 GRID = 4
 # Puts of one plan: a file of some hundred megabytes.
 MOST_PUTS = 500_000
-# The executor counts in steps of so many bytes, a whole number of them in each unit, and offsets are 32 bits.
+# The executor counts in steps of this many bytes, a whole number of them in each unit, and offsets are 32 bits.
 ALIGNED_BYTES = 16
 MOST_OFFSET = (1 << 32) - 1
 

@@ -53,17 +53,17 @@ One = TypeVar("One", Dispatch, Receipt)
 
 def thread_blocks(rank: int, channels: int, events: Iterable[Event]) -> tuple[list[dict[str, Any]], int]:
     """The thread blocks of one rank, and how many semaphores they need."""
-    made = [_Block()]
+    blocks = [_Block()]
     for operation in _operations(channels, events):
-        if not made[-1].fits(operation):
-            made.append(_Block())
-        made[-1].add(operation)
-    if len(made) > MOST_BLOCKS:
+        if not blocks[-1].fits(operation):
+            blocks.append(_Block())
+        blocks[-1].add(operation)
+    if len(blocks) > MOST_BLOCKS:
         raise BadInput(
-            f"rank {rank} would need {len(made)} thread blocks of {MOST_OPERATIONS} operations, and a GPU runs about "
+            f"rank {rank} would need {len(blocks)} thread blocks of {MOST_OPERATIONS} operations, and a GPU runs about "
             f"{MOST_BLOCKS} at once: export fewer chunks (--chunks) or a smaller network"
         )
-    return [block.as_json(number, len(made)) for number, block in enumerate(made)], len(made) - 1
+    return [block.as_json(number, len(blocks)) for number, block in enumerate(blocks)], len(blocks) - 1
 
 
 def _operations(channels: int, events: Iterable[Event]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Plan and simulate one collective with the scheduler of your choice: where the rest of Headway comes in."""
+"""Plan and simulate one collective with a given scheduler: the entry point of this package for the rest of Headway."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -96,8 +96,8 @@ def schedule(
         draft = min((make(task, inside, count) for count in counts), key=lambda draft: draft.end_ps)
         method = f"{scheduler}-{inside}" if scheduler == "themis" else scheduler
         method += f"{FIXED}{chunks}" if chunks else ""
-    made = draft.intra, draft.maker, method, in_flight, draft.plan(), draft.timeline()
-    return Outcome(topology, collective, size_bytes, scheduler, *made, *bounds(task))
+    details = draft.intra, draft.maker, method, in_flight, draft.plan(), draft.timeline()
+    return Outcome(topology, collective, size_bytes, scheduler, *details, *bounds(task))
 
 
 def bounds(task: Task) -> tuple[Limit, float]:

@@ -40,8 +40,8 @@ def _peel(topology: Topology, block: Block, data: float, turn: int) -> Mix:
     members = sets(count)
     most = first_bytes(np.array(sizes, np.float64), members)
     wish = np.roll(np.arange(count), -turn)
-    found: list[tuple[tuple[int, ...], float]] = []
-    left = 1.0
+    mix: list[tuple[tuple[int, ...], float]] = []
+    rest = 1.0
     # Once full, a set stays full: rounding must not free it again. Each turn fills one more, so the loop ends.
     full = most - members @ point <= TOLERANCE * count
     while True:
@@ -51,14 +51,14 @@ def _peel(topology: Topology, block: Block, data: float, turn: int) -> Mix:
         grows = (away > TOLERANCE) & ~full
         named = tuple(int(dims[place]) for place in order)
         if not grows.any():
-            found.append((named, left))
-            return tuple((order, share) for order, share in found if share > TOLERANCE)
+            mix.append((named, rest))
+            return tuple((order, share) for order, share in mix if share > TOLERANCE)
         steps = np.full(len(members), np.inf)
         steps[grows] = np.maximum(most - members @ point, 0.0)[grows] / away[grows]
         step = float(steps.min())
         full |= steps <= step * (1 + TOLERANCE)
-        found.append((named, left * step / (1 + step)))
-        left /= 1 + step
+        mix.append((named, rest * step / (1 + step)))
+        rest /= 1 + step
         point = point + step * (point - corner)
 
 

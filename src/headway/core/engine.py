@@ -172,8 +172,8 @@ class Engine:
     def decide(self, now: float) -> Decision:
         """What to do now. Reads the state and changes nothing in it."""
         self._decide(now)
-        made = self._made()
-        return Decision(made, (*self._causes(), *self._retries()), bool(self.out.counts["repeat"][0]))
+        actions = self._made()
+        return Decision(actions, (*self._causes(), *self._retries()), bool(self.out.counts["repeat"][0]))
 
     def _retries(self) -> Iterator[Retry]:
         at = float(self.out.counts["retry_at"][0])
@@ -213,7 +213,7 @@ class Engine:
         holders = reserve_for_first(self.state, self.options, *how, self.scratch, self.out)
         if holders < 0:
             return None
-        kept = self._made()[-1]
+        promise = self._made()[-1]
         walk = self.scratch.walk[0]
         running = {int(j) for j in self.state.run[: int(self.state.counts["running"][0])]}
         free_by = {
@@ -222,8 +222,8 @@ class Engine:
             if int(job["what"]) in running
         }
         bound = float(walk["bound"])
-        firm = now - float(self.state.jobs["queued"][kept.job]) >= PATIENCE * (bound - now)
-        return Reservation(kept.job, kept.places, float(walk["bound_with_passes"]), bound, free_by, firm)
+        firm = now - float(self.state.jobs["queued"][promise.job]) >= PATIENCE * (bound - now)
+        return Reservation(promise.job, promise.places, float(walk["bound_with_passes"]), bound, free_by, firm)
 
     def wake_at(self, now: float) -> float:
         """Return when to decide again even if nothing happens."""

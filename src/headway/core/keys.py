@@ -1,4 +1,4 @@
-"""How jobs and teams sort, and when that changes by itself: minimum run times, queues by attained service, usage with memory.
+"""Sort keys of jobs and teams, and the times at which they change: minimum run times, queues by attained service, decayed usage.
 
 Times are compared, never services, and service snaps to the threshold it crosses: no epsilon, no drift (Tiresias, section 3.2.3).
 """
@@ -125,5 +125,5 @@ def usage_at(team: Any, now: float, half_life: float) -> float:
     if first == last:
         return team.usage + (now - team.since) * held
     usage = (team.usage + ((first + 1.0) * half_life - team.since) * held) / 2.0
-    kept = 0.5 ** (last - first - 1.0)
-    return usage * kept + half_life * held * (1.0 - kept) + (now - last * half_life) * held
+    decay = 0.5 ** (last - first - 1.0)
+    return usage * decay + half_life * held * (1.0 - decay) + (now - last * half_life) * held

@@ -1,4 +1,4 @@
-"""The one ledger: who holds which GPUs and links, and what teams use. A job's holdings are taken together and given back together.
+"""The ledger: which job holds which GPUs and links, and what teams use. A job's GPUs and links are allocated and released together.
 
 A GPU offers slots: one, or two where a policy packs jobs. "Held twice" means a seat (a slot of a GPU) held twice. Links are bits: a leaf's
 word has a bit for each spine, set while the link between them is free. Isolation is reserving links. What teams use is counted as jobs

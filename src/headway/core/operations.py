@@ -1,4 +1,4 @@
-"""The few changes of the tables besides `record`, each with a name: a job is admitted, a node closes or opens, a table grows.
+"""Named changes of the tables other than `record`: admit a job, close or open a node, grow a table.
 
 A world never writes a column itself. Each change is a fact in the world's journal, so that a state can be rebuilt from it.
 """
@@ -56,9 +56,9 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
 
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
     """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
-    kept = {name: int(state.jobs[name][j]) for name in ("row", "team", "demand", "group")}  # may be others by now
+    own = {name: int(state.jobs[name][j]) for name in ("row", "team", "demand", "group")}  # may be others by now
     state.jobs[j], state.receipts[:, j] = row, receipt
-    for name, value in kept.items():
+    for name, value in own.items():
         state.jobs[name][j] = value
 
 

@@ -1,4 +1,4 @@
-"""Who comes first: a sorted list of the jobs that hold GPUs, one search tree per class of waiting jobs, and heaps of times.
+"""The order of jobs: a sorted list of jobs that hold GPUs, one search tree per class of waiting jobs, and heaps of times.
 
 When one job of a class (core/classes.py) finds no place, no other of its class does, so a deep queue costs one step per class and not
 one per job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
@@ -218,13 +218,13 @@ def first_waiting(state: State, c: int) -> int:
 @jit
 def next_waiting(state: State, c: int, j: int) -> int:
     """The job of class c that follows j, or -1."""
-    found, node = -1, state.classes[c].root
+    following, node = -1, state.classes[c].root
     while node >= 0:
         if before(state.jobs, j, node):
-            found, node = node, state.jobs[node].low
+            following, node = node, state.jobs[node].low
         else:
             node = state.jobs[node].high
-    return found
+    return following
 
 
 @jit

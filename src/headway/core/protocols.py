@@ -1,4 +1,4 @@
-"""What a policy and a placement are: small values, whose functions the engine compiles.
+"""The interfaces of policies and placements: small values whose functions the engine compiles.
 
 A policy is a key: how one job sorts now, smallest first, and when that changes by itself. `key(job, now, options) -> (first, second)`
 and `change(job, now, options) -> time` are expressions over the job's row. Ties go to the job submitted first.
@@ -128,8 +128,8 @@ class Placement:
     needs_fabric: bool = False  # reserves links
     knows_leaves: bool = False  # places by leaves, without reserving their links
     shares: bool = False  # reserves links where that is worth waiting for; other jobs share what is left
-    patience: float = 0.0  # a job waits for links of its own at most so many times what sharing is expected to cost it
-    spread_patience: float = 0.0  # and for the fewest nodes at most so many times what spreading is
+    patience: float = 0.0  # longest wait for links of its own, as a multiple of the expected cost of sharing
+    spread_patience: float = 0.0  # longest wait for the fewest nodes, as a multiple of the expected cost of spreading
     rewires: bool = False  # reserves ports of a fabric with optical switches; circuits follow from them
 
 
@@ -164,8 +164,8 @@ def place_function(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Any, signature: Any, call_back: Callable[..., Any]) -> Any:
     """Return the compiled function that Python calls, or that is passed as a value."""
-    found = _linkable(function, signature, call_back)
-    return found.entry if isinstance(found, Kernel) else found
+    compiled = _linkable(function, signature, call_back)
+    return compiled.entry if isinstance(compiled, Kernel) else compiled
 
 
 def _linkable(function: Any, signature: Any, call_back: Callable[..., Any]) -> Any:
@@ -182,34 +182,34 @@ def _linkable(function: Any, signature: Any, call_back: Callable[..., Any]) -> A
 
 
 def _with_ends(change: Any, ended: Any) -> Any:
-    def follow(job: Any, now: float, given: Options) -> float:
+    def follow(job: Any, now: float, options: Options) -> float:
         if job.state != JobState.COMPLETED:
-            return change(job, now, given)
+            return change(job, now, options)
         if job.group != EVERY:
-            given.history.groups[job.group].jobs += 1
-            ended(job, now, given.history.groups[job.group], given)
-        given.history.groups[EVERY].jobs += 1
-        ended(job, now, given.history.groups[EVERY], given)
+            options.history.groups[job.group].jobs += 1
+            ended(job, now, options.history.groups[job.group], options)
+        options.history.groups[EVERY].jobs += 1
+        ended(job, now, options.history.groups[EVERY], options)
         return np.inf
 
     kernel = jit(CHANGE_SIGNATURE)(follow)
     return kernel.entry if kernel.stored_layer else njit(CHANGE_SIGNATURE)(follow)  # a user's functions are not stored
 
 
-def readable(given: Options) -> Options:
+def readable(options: Options) -> Options:
     """Options whose rows of groups Python reads as compiled code does: `groups[0].jobs`."""
-    return given._replace(history=given.history._replace(groups=given.history.groups.view(np.recarray)))
+    return options._replace(history=options.history._replace(groups=options.history.groups.view(np.recarray)))
 
 
 def _call_back_key(function: Callable[..., Any]) -> Any:
-    def pair(job: Any, now: float, given: Options) -> tuple[float, float]:
-        first, second = function(job, now, readable(given))
+    def pair(job: Any, now: float, options: Options) -> tuple[float, float]:
+        first, second = function(job, now, readable(options))
         return float(first), float(second)
 
     @njit(KEY_SIGNATURE)
-    def key(job: Any, now: float, given: Options) -> tuple[float, float]:
+    def key(job: Any, now: float, options: Options) -> tuple[float, float]:
         with objmode(first="float64", second="float64"):
-            first, second = pair(job, now, given)
+            first, second = pair(job, now, options)
         return first, second
 
     return key
@@ -217,9 +217,9 @@ def _call_back_key(function: Callable[..., Any]) -> Any:
 
 def _call_back_change(function: Callable[..., Any]) -> Any:
     @njit(CHANGE_SIGNATURE)
-    def change(job: Any, now: float, given: Options) -> float:
+    def change(job: Any, now: float, options: Options) -> float:
         with objmode(at="float64"):
-            at = float(function(job, now, readable(given)))
+            at = float(function(job, now, readable(options)))
         return at
 
     return change
@@ -227,33 +227,33 @@ def _call_back_change(function: Callable[..., Any]) -> Any:
 
 def _call_back_preempt_at(function: Callable[..., Any]) -> Any:
     @njit(PREEMPT_AT_SIGNATURE)
-    def preempt_at(job: Any, stops: Any, now: float, given: Options) -> float:
+    def preempt_at(job: Any, stops: Any, now: float, options: Options) -> float:
         with objmode(at="float64"):
-            at = float(function(job, stops, now, readable(given)))
+            at = float(function(job, stops, now, readable(options)))
         return at
 
     return preempt_at
 
 
 def _call_back_ended(function: Callable[..., Any]) -> Any:
-    def tell(job: Any, now: float, row: int, given: Options) -> None:
-        read = readable(given)
+    def tell(job: Any, now: float, row: int, options: Options) -> None:
+        read = readable(options)
         function(job, now, read.history.groups[row], read)  # the row itself: Python would get a copy of `group`
 
     @njit(ENDED_SIGNATURE)
-    def ended(job: Any, now: float, group: Any, given: Options) -> None:
+    def ended(job: Any, now: float, group: Any, options: Options) -> None:
         row = group.row
         with objmode():
-            tell(job, now, row, given)
+            tell(job, now, row, options)
 
     return ended
 
 
 def _call_back_place(function: Callable[..., Any]) -> Any:
     @njit(PLACE_SIGNATURE)
-    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Any) -> bool:
+    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Any) -> bool:
         with objmode(placed="boolean"):
-            placed = bool(function(nodes, leaves, fewest, job, given, out))
+            placed = bool(function(nodes, leaves, fewest, job, options, out))
         return placed
 
     return place

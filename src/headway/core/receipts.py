@@ -1,8 +1,8 @@
-"""The wait receipt: every second of every job by what it was spent on, one reason of the closed list at a time.
+"""The wait receipt: the time of each job by cause. Every second has exactly one cause of a closed list.
 
 Jobs of a class wait for the same reason, which a decision may change: a clock per class and reason runs, and a job's receipt takes the
 difference between the moment it began to wait and the moment it stopped waiting. So a change costs the same however many jobs wait. The
-numbers of a job lack the end of the interval that it is in: those who ask add it.
+numbers of a job do not include its current interval: callers add it.
 """
 
 from typing import Any, Final
@@ -96,10 +96,10 @@ def record_why(state: State, c: int, why: int, now: float) -> None:
 def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[np.int64]:
     """The reason for which each of these jobs waits now."""
     jobs = state.jobs[rows]
-    found = state.classes["why"][classes_of(jobs, options)].astype(np.int64)
-    found = np.where((found == WAIT_GPUS) & (jobs["displaced"] == 1), WAIT_PREEMPTED, found)
-    found = np.where((jobs["promise"] >= 0) & (state.counts["stopping"][0] > 0), WAIT_STOPPING, found)
-    found = np.where((jobs["promise"] >= 0) & (jobs["ready_by"] > -np.inf), WAIT_NOTICE, found)
+    causes = state.classes["why"][classes_of(jobs, options)].astype(np.int64)
+    causes = np.where((causes == WAIT_GPUS) & (jobs["displaced"] == 1), WAIT_PREEMPTED, causes)
+    causes = np.where((jobs["promise"] >= 0) & (state.counts["stopping"][0] > 0), WAIT_STOPPING, causes)
+    causes = np.where((jobs["promise"] >= 0) & (jobs["ready_by"] > -np.inf), WAIT_NOTICE, causes)
     states = jobs["state"]
     cases = [
         states == JobState.PENDING,
@@ -108,7 +108,7 @@ def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[n
         states == JobState.STOPPING,
     ]
     return np.select(
-        cases, [found, np.full(len(jobs), WAIT_GPUS), jobs["held_for"], np.full(len(jobs), WAIT_STOPPING)], NOT_WAITING
+        cases, [causes, np.full(len(jobs), WAIT_GPUS), jobs["held_for"], np.full(len(jobs), WAIT_STOPPING)], NOT_WAITING
     )
 
 
@@ -126,20 +126,20 @@ def final_receipts_us(jobs: NDArray[Any], receipts: NDArray[np.float64]) -> NDAr
 
     A block of jobs at a time, and without reasons that never occurred in it: these take no memory.
     """
-    found = np.zeros(receipts.shape, np.int64)
+    final = np.zeros(receipts.shape, np.int64)
     for first in range(0, len(jobs), BLOCK):
         rows = slice(first, first + BLOCK)
         used = np.asarray(receipts[:, rows].any(axis=1))
         used[NOT_WAITING] = True
         parts = receipts[used, rows].T
         parts[:, NOT_WAITING] += jobs["end"][rows]
-        found[used, rows] = _in_us(parts, jobs["submit"][rows], jobs["end"][rows]).T
-    return found.T
+        final[used, rows] = _in_us(parts, jobs["submit"][rows], jobs["end"][rows]).T
+    return final.T
 
 
 def _in_us(parts: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.int64]:
     """Rounded so that each row sums to its span; what rounding leaves over goes to its largest part."""
     spans = np.rint(end * MICROSECONDS).astype(np.int64) - np.rint(begin * MICROSECONDS).astype(np.int64)
-    found = np.maximum(0, np.rint(parts * MICROSECONDS).astype(np.int64))
-    found[np.arange(len(found)), found.argmax(axis=1)] += spans - found.sum(axis=1)
-    return found
+    whole = np.maximum(0, np.rint(parts * MICROSECONDS).astype(np.int64))
+    whole[np.arange(len(whole)), whole.argmax(axis=1)] += spans - whole.sum(axis=1)
+    return whole

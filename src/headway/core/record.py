@@ -1,4 +1,4 @@
-"""record: the only mutator. One fact, or one action about to be performed, and everything that follows from it."""
+"""record: the only function that changes the state. It applies one fact, or one action about to be performed, with all consequences."""
 
 from typing import Any, Final
 
@@ -105,17 +105,17 @@ def _part(state: State, job: Any) -> None:
 
 
 @jit
-def _start(state: State, job: Any, now: float, given: Actions, row: int) -> None:
-    here, after = given.rows[row], given.rows[row + 1]
+def _start(state: State, job: Any, now: float, actions: Actions, row: int) -> None:
+    here, after = actions.rows[row], actions.rows[row + 1]
     if here.kind == PACK:
-        job.partner = given.seats[here.seat_at].node
+        job.partner = actions.seats[here.seat_at].node
         state.jobs[job.partner].partner = job.row
         join_gpus(state, job, state.jobs[job.partner])
     else:
         for k in range(here.seat_at, after.seat_at):
-            take_gpus(state, job, given.seats[k].node, given.seats[k].gpus)
+            take_gpus(state, job, actions.seats[k].node, actions.seats[k].gpus)
         for k in range(here.link_at, after.link_at):
-            take_links(state, job, given.links[k].leaf, given.links[k].mask)
+            take_links(state, job, actions.links[k].leaf, actions.links[k].mask)
     job.state = JobState.STARTING
     job.attempt += 1
     job.first = min(job.first, now)
@@ -184,7 +184,7 @@ def _drop_kept_promises(state: State) -> None:
 
 
 @jit
-def _promise(state: State, job: Any, given: Actions, row: int, now: float) -> None:
+def _promise(state: State, job: Any, actions: Actions, row: int, now: float) -> None:
     """Note the places that are being freed for the job, so that the next decisions do not pick others and stop more jobs.
 
     A promise lasts until the job starts. When the list is full of those that wait, all are dropped: they save work, but are
@@ -193,11 +193,11 @@ def _promise(state: State, job: Any, given: Actions, row: int, now: float) -> No
     if state.promises.counts[0].rows > state.counts[0].promises:  # decisions go through the whole list
         _drop_kept_promises(state)
         state.counts[0].promises = 2 * state.promises.counts[0].rows + FEW_PROMISES
-    if not copy_places(given, row, state.promises):
+    if not copy_places(actions, row, state.promises):
         _drop_kept_promises(state)
-        if not copy_places(given, row, state.promises):
+        if not copy_places(actions, row, state.promises):
             clear(state.promises)
-            copy_places(given, row, state.promises)
+            copy_places(actions, row, state.promises)
     job.promise = state.promises.counts[0].rows
     close_row_until(state.promises, PROMISE, job.row, now)
 
@@ -339,33 +339,35 @@ def _change_state(state: State, options: Options, change: Any, kind: int, job: A
 
 
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, ACTIONS_TYPE, types.int64, types.float64))
-def record_action(state: State, options: Options, key: Any, change: Any, given: Actions, row: int, now: float) -> None:
-    """Record the action in a row of `given`, about to be performed."""
-    kind, job = given.rows[row].kind, state.jobs[given.rows[row].job]
-    has_places = given.rows[row + 1].seat_at > given.rows[row].seat_at
+def record_action(
+    state: State, options: Options, key: Any, change: Any, actions: Actions, row: int, now: float
+) -> None:
+    """Record the action in a row of `actions`, about to be performed."""
+    kind, job = actions.rows[row].kind, state.jobs[actions.rows[row].job]
+    has_places = actions.rows[row + 1].seat_at > actions.rows[row].seat_at
     if kind == NOTIFY:
-        _set_notice(state, job, given.rows[row].until)
-        notice = given.seats[given.rows[row].seat_at]
+        _set_notice(state, job, actions.rows[row].until)
+        notice = actions.seats[actions.rows[row].seat_at]
         job.notice_for, job.notice_with = (notice.node, notice.gpus) if has_places else (-1, -1)
         return
     _leave(state, options, job, now)
     settle(job, now)
     if kind == START or kind == PACK:
-        _start(state, job, now, given, row)
+        _start(state, job, now, actions, row)
     elif kind == STOP:
         _stop(state, job, now, False, job.gpus)
     elif kind == RESIZE:
-        _resize(state, job, given.seats[given.rows[row].seat_at].gpus, now)
+        _resize(state, job, actions.seats[actions.rows[row].seat_at].gpus, now)
     elif kind == MIGRATE:
         _stop(state, job, now, True, job.gpus)
         job.migrating = has_places
         if has_places:
-            _promise(state, job, given, row, now)
+            _promise(state, job, actions, row, now)
     elif kind == PROMISE:
         _drop_promise(job)
         job.migrating = 0
         if has_places:
-            _promise(state, job, given, row, now)
-            job.ready_by = given.rows[row].until
+            _promise(state, job, actions, row, now)
+            job.ready_by = actions.rows[row].until
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

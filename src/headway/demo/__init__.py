@@ -1,4 +1,4 @@
-"""The demonstration that `make run` shows: real training jobs on a real manager, and what another policy would have made of them.
+"""The demonstration that `make run` shows: real training jobs on a real manager, compared with another policy.
 
 Imports `client` and `runtime`; the command that shows it is in `cli`.
 """

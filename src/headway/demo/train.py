@@ -138,13 +138,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     # A slot of the demonstration stands for a GPU: a step takes this long at least, however many cores the machine has.
     parser.add_argument("--step-s", type=float, default=0.1)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "0"))
     folder = Path(os.environ.get("HEADWAY_CHECKPOINT_DIR") or ".")
-    reached = train(Group(rank, size, address, port), given.steps, given.step_s, folder / "weights.npz")
+    reached = train(Group(rank, size, address, port), arguments.steps, arguments.step_s, folder / "weights.npz")
     # The exit code is the job's own affair: that it saved was reported, and the manager runs it again.
-    sys.exit(0 if reached == given.steps else 75)
+    sys.exit(0 if reached == arguments.steps else 75)
 
 
 if __name__ == "__main__":

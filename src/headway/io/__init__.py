@@ -1,4 +1,4 @@
-"""What people write and what is written for them: units, names with options, declared options, YAML files, files, code named `module:NAME`.
+"""Reading and writing files, and parsing user input: units, numbers, `NAME?option=value`, declared options, YAML, JSON, `module:NAME`.
 
 Imports `errors`.
 """

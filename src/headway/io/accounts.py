@@ -1,4 +1,4 @@
-"""Whose process this is, what that means for other people's jobs, and which ways to a file are nobody else's to change."""
+"""User accounts: the user of this process, its rights over other users' jobs, and checks that no other user can change a path."""
 
 import grp
 import os
@@ -26,10 +26,10 @@ def refuse_others(user: str) -> None:
 def own_account() -> tuple[str, str, str]:
     """Home, name and shell of whoever runs the manager; in a container the number may have no name."""
     try:
-        found = pwd.getpwuid(os.geteuid())
+        account = pwd.getpwuid(os.geteuid())
     except KeyError:
         return os.environ.get("HOME", "/"), str(os.geteuid()), "/bin/sh"
-    return found.pw_dir, found.pw_name, found.pw_shell
+    return account.pw_dir, account.pw_name, account.pw_shell
 
 
 def user_exists(user: str) -> bool:
@@ -74,7 +74,7 @@ def names_in_words(users: Sequence[str], groups: Sequence[str]) -> str:
 
 def loose_ways(path: Path, trust_groups: bool = False) -> list[Path]:
     """Return the folders and links above a path that another user can change; groups may be trusted to write."""
-    trusted, found = {0, os.geteuid()}, []
+    trusted, loose = {0, os.geteuid()}, []
     others_write = stat.S_IWOTH if trust_groups else stat.S_IWGRP | stat.S_IWOTH
     for way in _ways(path):
         try:
@@ -83,25 +83,25 @@ def loose_ways(path: Path, trust_groups: bool = False) -> list[Path]:
             break  # what is not there yet will be ours
         writable = not stat.S_ISLNK(status.st_mode) and status.st_mode & others_write
         if status.st_uid not in trusted or (writable and not status.st_mode & stat.S_ISVTX):
-            found.append(way)
-    return found
+            loose.append(way)
+    return loose
 
 
 def _ways(path: Path) -> Iterator[Path]:
     """Every folder and link that is passed on the way to a path, from the root on, links followed one by one."""
-    at, left = Path("/"), [*reversed(path.absolute().parts[1:])]
+    at, parts = Path("/"), [*reversed(path.absolute().parts[1:])]
     yield at
     for _ in range(MOST_WAYS):
-        if not left:
+        if not parts:
             return
-        part = left.pop()
+        part = parts.pop()
         here = at.parent if part == ".." else at / part
         if here.is_symlink():
             yield here
             to = here.readlink()
-            left += reversed(to.parts[1:] if to.is_absolute() else to.parts)
+            parts += reversed(to.parts[1:] if to.is_absolute() else to.parts)
             at = Path("/") if to.is_absolute() else at
         else:
             at = here
-            if left:
+            if parts:
                 yield at

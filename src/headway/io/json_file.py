@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly: what another reader could take differently, or what would fill memory, is refused in one line.
+"""Strict reading of JSON from outside: refuse in one line what is ambiguous or would fill the memory.
 
 Python's own reader takes the last of two equal keys, NaN and infinities, numbers of any length and halves of characters; a file can say one
 thing to one program and another to the next. Here all of that is an error that names the file.
@@ -68,11 +68,11 @@ class _Refused(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise _Refused(f"the key {shown(twice)!r} is there twice: keep one")
-    return found
+    return content
 
 
 def _integer(text: str) -> int:

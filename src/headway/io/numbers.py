@@ -1,4 +1,4 @@
-"""Numbers as people write them, in the digits 0 to 9. Python also reads 1_2 as 12, and the digits of other scripts."""
+"""Parsing of numbers written in the digits 0 to 9. Python itself also accepts 1_2 and the digits of other scripts."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Code from outside Headway that a person names as `module:NAME`: imported, with one line for whatever goes wrong.
+"""Import of code from outside Headway, named `module:NAME`; every failure is reported in one line.
 
 Modules are looked for where Python looks for them, and last in the folder that the command is started from.
 """
@@ -28,16 +28,16 @@ def imported(what: str, name: str) -> Any:
     if "" not in sys.path:
         sys.path.append("")
     try:
-        found = importlib.import_module(module)
+        loaded = importlib.import_module(module)
     except ImportError as error:
         raise BadInput(
             f"{what} {name!r}: cannot import {module!r} ({error}); is it in this folder or on PYTHONPATH?"
         ) from None
     except Exception as error:
         raise BadInput(f"{what} {name!r}: importing {module} failed: {raised(error, __file__)}") from None
-    if not hasattr(found, attribute):
+    if not hasattr(loaded, attribute):
         raise BadInput(f"{what} {name!r}: {module} has no {attribute!r}")
-    return getattr(found, attribute)
+    return getattr(loaded, attribute)
 
 
 def is_outside(spec: str) -> bool:
@@ -47,23 +47,23 @@ def is_outside(spec: str) -> bool:
 
 def made(what: str, name: str, options: Mapping[str, str]) -> Any:
     """The object that `module:NAME` names; a class is called with the options, as numbers where it says that they are."""
-    found = imported(what, name)
-    if not isinstance(found, type):
+    value = imported(what, name)
+    if not isinstance(value, type):
         if options:
             raise BadInput(f"{what} {name!r} is a value and takes no options; make it a class to give it some")
-        return found
-    given = _arguments(f"{what} {name!r}", found, options)
+        return value
+    arguments = _arguments(f"{what} {name!r}", value, options)
     try:
-        return found(**given)
+        return value(**arguments)
     except Exception as error:
         call = f"{name.partition(':')[2]}({', '.join(options)})"
         raise BadInput(f"{what} {name!r}: {call} failed: {raised(error, __file__)}") from None
 
 
-def _arguments(whose: str, found: Any, options: Mapping[str, str]) -> dict[str, Any]:
+def _arguments(whose: str, kind: Any, options: Mapping[str, str]) -> dict[str, Any]:
     """The options as a class takes them: those that it has not are refused by name."""
     try:
-        parameters = inspect.signature(found, eval_str=True).parameters
+        parameters = inspect.signature(kind, eval_str=True).parameters
     except (TypeError, ValueError, NameError):  # a class that does not say what it takes
         return dict(options)
     if not any(each.kind == each.VAR_KEYWORD for each in parameters.values()):

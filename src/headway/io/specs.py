@@ -1,4 +1,4 @@
-"""How people name a policy, a placement or a workload: `NAME?option=value&option=value`."""
+"""Names of policies, placements and workloads with options: `NAME?option=value&option=value`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -69,7 +69,7 @@ Table = Mapping[str, tuple[str, str, Mapping[str, str]]]
 
 def check_named(kind: str, spec: str, table: Table) -> None:
     """Refuse a name or an option that a table (name: module, summary, options) does not have, naming the closest."""
-    name, given = split(spec)
+    name, options = split(spec)
     if name not in table:
         raise unknown(kind, name, table)
-    check(given, table[name][2], f"{kind} {name}")
+    check(options, table[name][2], f"{kind} {name}")

@@ -1,4 +1,4 @@
-"""Quantities as people write them: `30s`, `15m`, `1GB`, `800Gbps`. Sizes: GB = 10^9, GiB = 2^30."""
+"""Parsing and printing of quantities with units: `30s`, `15m`, `1GB`, `800Gbps`. Sizes: GB = 10^9, GiB = 2^30."""
 
 import math
 import re
@@ -24,10 +24,10 @@ def _parse(
     """Return a number with one of `units`; without a unit it is multiplied by `bare` (None: a unit is required)."""
     such = "5m or 1h" if what == "time" else f"5{next(reversed(units))}"
     example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
-    found = _QUANTITY.fullmatch(text)
-    if not found:
+    match = _QUANTITY.fullmatch(text)
+    if not match:
         raise BadInput(f"{text!r} is not a {example}")
-    number, unit = float(found[1]), found[2]
+    number, unit = float(match[1]), match[2]
     scale = bare if not unit else units.get(unit)
     if scale is None:
         raise BadInput(f"{text!r} {'has no unit' if not unit else f'has the unknown unit {unit!r}'}: not a {example}")

@@ -143,10 +143,10 @@ def _line(root: "yaml.Node | None", place: Place) -> str:
             node = node.value[part]
             mark = node.start_mark
         elif isinstance(node, yaml.MappingNode):
-            found = next((pair for pair in node.value if pair[0].value == str(part)), None)
-            if found is None:
+            entry = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if entry is None:
                 break
-            mark, node = found[0].start_mark, found[1]
+            mark, node = entry[0].start_mark, entry[1]
     return f", line {mark.line + 1}"
 
 

@@ -1,1 +1,1 @@
-"""How long an iteration takes: computation, and the communication that does not hide behind it. Imports `collectives` and below."""
+"""The duration of a training iteration: computation, and communication that does not overlap with it. Imports `collectives` and below."""

@@ -76,7 +76,9 @@ def _together(compute: Floats, talk: Floats, q: float) -> Floats:
 
 def fit(rows: Rows) -> Fit:
     """The model that fits best."""
-    return min((_fit(rows, nic) for nic in (True, False)), key=lambda found: loss(found.seconds(rows), rows.seconds))
+    return min(
+        (_fit(rows, nic) for nic in (True, False)), key=lambda candidate: loss(candidate.seconds(rows), rows.seconds)
+    )
 
 
 def loss(predicted: Floats, measured: Floats) -> float:
@@ -104,9 +106,9 @@ def _fit(rows: Rows, nic_per_gpu: bool) -> Fit:
             *[0.02 * scale] * 3,
         ]
         x = np.log([*start, max(q - 1.0, 0.05)])
-        found = least_squares(errors, x, bounds=(np.log(SMALLEST), np.log(1e6)), max_nfev=200)
-        if found.cost < lowest:
-            best, lowest = found.x, found.cost
+        solution = least_squares(errors, x, bounds=(np.log(SMALLEST), np.log(1e6)), max_nfev=200)
+        if solution.cost < lowest:
+            best, lowest = solution.x, solution.cost
     assert best is not None
     return Fit(np.exp(best[:-1]), float(1.0 + np.exp(best[-1])), nic_per_gpu)
 

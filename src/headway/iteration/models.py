@@ -1,4 +1,4 @@
-"""What is known of models: how much they have to say for each second that they compute.
+"""Known models: the communication volume per second of computation.
 
 Only models that were measured on several servers are here: those of Rubick (Zhang et al., profiles of the public artifact), on A800s.
 Gradients have 2 bytes per parameter (sizes as the paper lists them); those of LLaMA-30B are cut over the five pipeline stages of its most

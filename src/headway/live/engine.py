@@ -110,9 +110,9 @@ class LiveEngine(Engine):
         """Decide, and count how long that took."""
         began = perf_counter()
         with explained():
-            made = super().decide(now)
+            decision = super().decide(now)
         self.spent.add(perf_counter() - began)
-        return made
+        return decision
 
     def own_facts(self, wake: float, now: float) -> list[int]:
         """What the engine itself finds; a policy that asks for ever to be asked again is an error in one line."""
@@ -131,8 +131,8 @@ class LiveEngine(Engine):
             )
         total = int(self.state.nodes["gpus"].sum())
         smaller, larger = range(gpus - 1, max(0, gpus - NEAR), -1), range(gpus + 1, min(total, gpus + NEAR) + 1)
-        found = [next((size for size in sizes if self._could_have(size, suits, 0)), 0) for sizes in (smaller, larger)]
-        near = " or ".join(str(size) for size in found if size) or "another number"
+        nearest = [next((size for size in sizes if self._could_have(size, suits, 0)), 0) for sizes in (smaller, larger)]
+        near = " or ".join(str(size) for size in nearest if size) or "another number"
         return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
 
     def _could_have(self, gpus: int, suits: NDArray[np.bool_], per_node: int) -> bool:
@@ -147,7 +147,7 @@ class LiveEngine(Engine):
         return self._ever[case]
 
     def make_room(self, jobs: int) -> None:
-        """Make sure that the tables have at least so many rows."""
+        """Make sure that the tables have at least `jobs` rows."""
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
@@ -171,7 +171,7 @@ class LiveEngine(Engine):
             self._use(self.state, grow_history(past, 2 * used + 2))
 
     def make_room_for_groups(self, rows: int) -> None:
-        """Make sure that the table of groups has at least so many rows."""
+        """Make sure that the table of groups has at least `rows` rows."""
         past = self.options.history
         if rows > len(past.groups):
             self._use(self.state, grow_groups(past, 2 * rows))

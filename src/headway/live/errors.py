@@ -1,4 +1,4 @@
-"""What the live manager refuses, each in one line that says what would be right."""
+"""Errors of the live manager: each says in one line what is wrong and what to do."""
 
 from headway.errors import HeadwayError
 

@@ -145,16 +145,16 @@ class Lifecycle:
             self.measures.error(now, f"job {job.id}: {report.message}")
         if report.trouble:
             self.measures.error(now, f"job {job.id}: {report.trouble}")
-        found = outcome(job, report, now, self.backoff)
-        data = found.data | self._charged(job, ENDED if found.state else STOPPED, report, now)
-        if found.state:
-            yield from self.ended(job, found.state, data)
+        result = outcome(job, report, now, self.backoff)
+        data = result.data | self._charged(job, ENDED if result.state else STOPPED, report, now)
+        if result.state:
+            yield from self.ended(job, result.state, data)
             return
         self._data = data
         yield Event(STOPPED, job.row)
-        blockers = found.blockers | self._too_large(job)
+        blockers = result.blockers | self._too_large(job)
         if blockers:
-            yield from self.block(job, blockers, found.not_before)
+            yield from self.block(job, blockers, result.not_before)
 
     def _charged(self, job: Job, kind: int, report: Report, now: float) -> dict[str, float]:
         """Charge the job for the time that it ran, where a report says when that began or ended; the part of the row about it."""
@@ -249,9 +249,9 @@ class Lifecycle:
         """Take some blockers away; without any, the job is the engine's again."""
         if not job.blockers & blockers or job.final:
             return
-        left, before = job.blockers & ~blockers, {BEFORE: int(job.blockers)}
-        if left or self.state.job_state(job) != JobState.HELD:
-            self._write(BLOCKED, job.row, self._now, {"blockers": int(left), **before})
+        remaining, before = job.blockers & ~blockers, {BEFORE: int(job.blockers)}
+        if remaining or self.state.job_state(job) != JobState.HELD:
+            self._write(BLOCKED, job.row, self._now, {"blockers": int(remaining), **before})
         else:
             self._data = before
             yield Event(RELEASED, job.row)
@@ -271,8 +271,8 @@ class Lifecycle:
             heapq.heappush(self._alarms, (job.not_before, RETRY, job.id, 0))
         limit_s = self.state.limit_s(job.spec)
         if self.state.job_state(job) == JobState.RUNNING and limit_s is not None:
-            left = limit_s - self.state.run_s(job, now)
-            heapq.heappush(self._alarms, (now + left, TIME_LIMIT, job.id, self.state.attempt(job)))
+            seconds = limit_s - self.state.run_s(job, now)
+            heapq.heappush(self._alarms, (now + seconds, TIME_LIMIT, job.id, self.state.attempt(job)))
 
     def alarms_due(self, now: float) -> Iterator[Event]:
         """Back-offs that are over, and attempts whose time is up."""

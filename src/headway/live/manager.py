@@ -1,4 +1,4 @@
-"""The manager: a journal, the engine and an executor behind one thread-safe door.
+"""The manager: a journal, the engine and an executor behind one thread-safe interface.
 
 `drive()` runs in a thread of its own, exactly the loop of the simulator. Submissions go to disk before they are acknowledged and then to
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.

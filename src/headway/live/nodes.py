@@ -1,7 +1,7 @@
 """Nodes that Headway shares with others: what an executor reports of them, as facts of the journal.
 
-Away: the node takes no jobs, for a reason outside of Headway. Back: it does again. Taken: so many GPUs of nodes are used by others. Nothing
-is kept beside the engine's tables: a closed node that nobody drained is away, and seats of others are marked in the ledger.
+Away: the node takes no jobs, for a reason outside of Headway. Back: it does again. Taken: others use this number of its GPUs. Nothing is
+stored beside the engine's tables: a closed node that no operator drained is away, and seats of others are marked in the ledger.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ class Backoff:
     most_s: float = 300.0
 
     def after(self, failures: int) -> float:
-        """Seconds to wait after so many failures."""
+        """Return the seconds to wait after a number of failures."""
         return min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 60))
 
 

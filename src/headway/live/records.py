@@ -1,4 +1,4 @@
-"""What the manager remembers of a job beside the engine's row: who, what, and how it went so far.
+"""The manager's record of a job, beside the engine's row: user, specification, and attempts so far.
 
 Changed by `learn` (store/learn.py), and by the job's own reports between two rows of the journal.
 """

@@ -1,4 +1,4 @@
-"""A rehearsal: one small job from its submission to its end, on an engine of its own. Whatever has to be compiled is compiled then."""
+"""A rehearsal: run one small job on a separate engine, so that all kernels are compiled before real jobs arrive."""
 
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Event

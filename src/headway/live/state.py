@@ -182,10 +182,10 @@ class ClusterState:
     def needs(self, job: Job) -> set[int]:
         """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
         named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
-        found = {task for task in named if self.knows(task) and self.final_of(task) is None}
+        needed = {task for task in named if self.knows(task) and self.final_of(task) is None}
         if job.spec.singleton:
-            found |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
-        return found
+            needed |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
+        return needed
 
     def unmet(self, job: Job, ended: Job | None = None) -> str:
         """Why what a job waits for can no longer come true, if so; `ended` is the job that has just ended, else all are looked at."""
@@ -248,8 +248,8 @@ class ClusterState:
 
     def codes(self) -> list[int]:
         """The states of all jobs for the engine, by row: one by one they take much longer to read."""
-        found: list[int] = self.tables.jobs["state"][: len(self.by_row)].tolist()
-        return found
+        states: list[int] = self.tables.jobs["state"][: len(self.by_row)].tolist()
+        return states
 
     def shown_state(self, job: Job) -> JobState:
         """Its state as people see it."""

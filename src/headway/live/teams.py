@@ -1,4 +1,4 @@
-"""The queues of a live cluster: which row of the engine's table of teams a job has, what its queue has by now, and what it may have.
+"""The queues of a live cluster: the row of each job in the engine's table of teams, and the usage and limits of its queue.
 
 A job whose queue is not in the queues file (the file may have changed since it was accepted) has a row of its own, without a guarantee.
 """
@@ -91,8 +91,8 @@ class LiveTeams:
             self.asked = [one for one in self.asked if one.end > now]
             self.asked.append(Booking(nodes, data["queue"], float(data["from"]), float(data["to"]), True))
             return
-        left = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
-        self.asked = [one for one in left if one.nodes]
+        bookings = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
+        self.asked = [one for one in bookings if one.nodes]
 
     def queue_of(self, spec: JobSpec) -> Queue | None:
         """The queue that a job is in; None: the file has none for it."""
@@ -153,7 +153,7 @@ class LiveTeams:
         return self._engine.state.teams[row]
 
     def check(self, spec: JobSpec, gpus: int) -> None:
-        """Refuse a job that its queue could never run on a cluster of so many GPUs."""
+        """Refuse a job that its queue could never run on a cluster with this number of GPUs."""
         if self.queues is None:
             return
         queue = self.queues.find(spec.queue)

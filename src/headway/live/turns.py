@@ -1,7 +1,7 @@
-"""How long an attempt of a job keeps its GPUs, by what its own stops and starts took. Everything here follows from rows of the journal.
+"""Minimum run times of live jobs, from the measured times of their stops and starts. Everything here follows from rows of the journal.
 
-A job that is stopped before it has begun its work has gained nothing. So one that is known to report progress keeps its GPUs until its
-first step, and each attempt that is stopped without a new step doubles the next turn: both up to STARTS_WITHIN_S, because a start may hang.
+A job that is stopped before its first step has made no progress. So a job that reports progress keeps its GPUs until its first step, and
+each attempt stopped without a new step doubles the next minimum. Both are bounded by STARTS_WITHIN_S, because a start may hang.
 """
 
 from collections.abc import Mapping

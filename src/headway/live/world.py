@@ -57,7 +57,7 @@ from headway.live.store.turnover import losers
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5
 KEPT_FINISHED = 1000  # finished jobs in memory at least; when there are twice as many, the older ones are retired
-ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most so many rows
+ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most this many rows
 ENDED_NAME = NAMES[ENDED]
 POLICY = "policy"  # name in `meta`: the policy of the last manager
 
@@ -208,16 +208,16 @@ class LiveWorld(Lifecycle):
 
     def recall(self, job_id: int, now: float) -> None:
         """Take a retired job back into memory."""
-        found = self.journal.read(lambda connection: archived(connection, job_id))
-        if found is None:
+        archived_job = self.journal.read(lambda connection: archived(connection, job_id))
+        if archived_job is None:
             raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
-        self.state.check_more(found.job.spec, found.job.user, 1)
+        self.state.check_more(archived_job.job.spec, archived_job.job.user, 1)
         row = JournalRow(
             now,
             RECALLED,
             job_id,
-            int(found.row["attempt"]),
-            {"text": found.text, "accepted": max(self.state.jobs, default=0)},
+            int(archived_job.row["attempt"]),
+            {"text": archived_job.text, "accepted": max(self.state.jobs, default=0)},
         )
         self._rows.append(row)
         learn(self.state, row)
@@ -352,23 +352,25 @@ class LiveWorld(Lifecycle):
         if self.failure or self._rows or self.last_seq == self.snapshot_seq:
             return
         with contextlib.suppress(JournalFailed):
-            made, seq = capture(self.state)(), self.last_seq
-            self.journal.commit(lambda connection: insert_snapshot(connection, seq, made))
+            snapshot, seq = capture(self.state)(), self.last_seq
+            self.journal.commit(lambda connection: insert_snapshot(connection, seq, snapshot))
 
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
-        made = self._snapshot() if self._snapshot else None
+        snapshot = self._snapshot() if self._snapshot else None
         while self._rows:
             began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows, self._finished, made)
-                self.snapshot_seq = self.last_seq if made else self.snapshot_seq
+                self.last_seq = self.journal.append(self._rows, self._finished, snapshot)
+                self.snapshot_seq = self.last_seq if snapshot else self.snapshot_seq
                 self.on_commit(self._rows)
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(seq=self.last_seq, now=self.clock())
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
-                made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later
+                snapshot = self._snapshot = (
+                    None  # it is large: there may be room for the rows alone; another is made later
+                )
                 self.trouble = str(error)
                 self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
@@ -406,10 +408,10 @@ class LiveWorld(Lifecycle):
         """Sleep until a moment of the manager's clock, or until woken."""
         with self._wake:
             if (not self._woken or always) and not self._closing:
-                left = until - self.clock()
+                seconds = until - self.clock()
                 # Bounded, because a clock given by a test may move without telling anyone.
-                if left > 0:
-                    self._wake.wait(min(left, 1.0))
+                if seconds > 0:
+                    self._wake.wait(min(seconds, 1.0))
             self._woken = False
 
     def _start(self, launch: Launch) -> None:
@@ -424,10 +426,10 @@ class LiveWorld(Lifecycle):
         """What an attempt is given on a fabric; worked out when its start is in the journal, without holding anybody up."""
         if (fabric := self.state.site.fabric) is None or self._ledger is None:
             return launch
-        found = slice_of(fabric, launch.spec, launch.gpus, launch.links)
-        self._ledger.admit(launch.job, found)
-        environment = {**launch.environment, "HEADWAY_COLLECTIVE_PLAN": found.plan}
-        return replace(launch, environment=environment, files=files_of(fabric, found))
+        slice_of_job = slice_of(fabric, launch.spec, launch.gpus, launch.links)
+        self._ledger.admit(launch.job, slice_of_job)
+        environment = {**launch.environment, "HEADWAY_COLLECTIVE_PLAN": slice_of_job.plan}
+        return replace(launch, environment=environment, files=files_of(fabric, slice_of_job))
 
     def _launch(self, job: Job) -> Launch:
         names = self.state.cluster.nodes

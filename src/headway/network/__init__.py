@@ -1,1 +1,1 @@
-"""The network between the nodes: fabrics, slices, shared links and certificates, one room each. Imports `cluster` and below."""
+"""The network between the nodes: fabrics, slices, shared links and certificates, one package each. Imports `cluster` and below."""

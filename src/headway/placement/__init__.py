@@ -24,6 +24,6 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
 OPTIONS: dict[str, str] = {
     "strict": "no: a job takes more nodes than it needs rather than wait",
     "packlimit": "skew of a model's tensors above which its jobs want the fewest nodes",
-    "patience": "a job waits for links of its own for at most so many times what sharing is expected to cost it",
-    "spread": "a job waits for the fewest nodes for at most so many times what more of them are expected to cost it",
+    "patience": "longest wait for links of its own, as a multiple of the time that sharing is expected to cost the job",
+    "spread": "longest wait for the fewest nodes, as a multiple of the time that more nodes are expected to cost the job",
 }

@@ -12,7 +12,7 @@ from headway.core.tables.scratch import PLACE_SIGNATURE
 
 @jit
 def tightest(nodes: Any, gpus: int) -> int:
-    """The node with the fewest GPUs on offer that holds so many, or -1."""
+    """Return the node with the fewest GPUs on offer that holds `gpus` of them, or -1."""
     best = -1
     for x in range(len(nodes.offer)):
         if nodes.offer[x] >= gpus and (best < 0 or nodes.offer[x] < nodes.offer[best]):
@@ -60,7 +60,7 @@ def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out
     return fewest_on_offer(nodes, job.gpus, len(nodes.offer), out)
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """With `strict=no`, the fewest nodes available now."""
-    strict = given.get("strict", "yes") == "yes"
+    strict = options.get("strict", "yes") == "yes"
     return Placement("consolidated", strictly if strict else softly)

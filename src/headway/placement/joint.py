@@ -144,18 +144,18 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     return _write(room, _among_others(room, gpus), out)
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """`patience` and `spread`: how many times the expected loss a job waits at most for links of its own and for the fewest nodes (0:
     never).
 
     `packlimit`: the skew above which it is never spread.
     """
-    limit = specs.number(given, "packlimit") if "packlimit" in given else PACK_LIMIT
-    links, nodes = _times(given, "patience", PATIENCE), _times(given, "spread", SPREAD_PATIENCE)
+    limit = specs.number(options, "packlimit") if "packlimit" in options else PACK_LIMIT
+    links, nodes = _times(options, "patience", PATIENCE), _times(options, "spread", SPREAD_PATIENCE)
     return Placement(
         "joint", place, pack_limit=limit, knows_leaves=True, shares=True, patience=links, spread_patience=nodes
     )
 
 
-def _times(given: Mapping[str, str], key: str, default: float) -> float:
-    return default if key not in given else specs.number(given, key, zero=True)
+def _times(options: Mapping[str, str], key: str, default: float) -> float:
+    return default if key not in options else specs.number(options, key, zero=True)

@@ -65,6 +65,6 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     return True
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """No options."""
     return Placement("leaf-aware", place, knows_leaves=True)

@@ -98,6 +98,6 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     return is_whole(out.counts[0].seats - out.rows[out.counts[0].rows].seat_at, gpus, most)
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """No options."""
     return Placement("ocs-vclos", place, pack_limit=PACK_LIMIT, needs_fabric=True, rewires=True)

@@ -55,8 +55,8 @@ def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out
     return leftovers(nodes, job.gpus, out)
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """`packlimit`: the skew above which a job is kept together; `strict=no`: on the fewest nodes available now."""
-    limit = specs.number(given, "packlimit") if "packlimit" in given else PACK_LIMIT
-    strict = given.get("strict", "yes") == "yes"
+    limit = specs.number(options, "packlimit") if "packlimit" in options else PACK_LIMIT
+    strict = options.get("strict", "yes") == "yes"
     return Placement("profile", strictly if strict else softly, pack_limit=limit)

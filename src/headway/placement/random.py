@@ -32,6 +32,6 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     return True
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """No options."""
     return Placement("random", place, node_order=RANDOM)

@@ -1,4 +1,4 @@
-"""From what a person writes to a placement: a name with options, `module:Name`, or an object with a `place`."""
+"""Return the placement that a text names: a name with options, `module:Name`, or an object with a `place`."""
 
 import importlib
 from dataclasses import fields, replace
@@ -17,17 +17,17 @@ def find_placement(spec: str | Placement | Any) -> Placement:
         return spec
     if not isinstance(spec, str):
         return from_object(spec)
-    name, given = specs.split(spec)
+    name, options = specs.split(spec)
     if is_outside(name):
-        return replace(find_placement(made("placement", name, given)), name=spec)
+        return replace(find_placement(made("placement", name, options)), name=spec)
     specs.check_named("placement", spec, TABLE)
-    if given.get("strict", "yes") not in ("yes", "no"):
-        raise BadInput(f"strict={given['strict']} must be yes or no")
-    if "packlimit" in given and specs.number(given, "packlimit") > 1:
-        raise BadInput(f"packlimit={given['packlimit']} is above every skew: the largest tensor's share is at most 1")
+    if options.get("strict", "yes") not in ("yes", "no"):
+        raise BadInput(f"strict={options['strict']} must be yes or no")
+    if "packlimit" in options and specs.number(options, "packlimit") > 1:
+        raise BadInput(f"packlimit={options['packlimit']} is above every skew: the largest tensor's share is at most 1")
     module, _, function = TABLE[name][0].partition(":")
     make = getattr(importlib.import_module(f"headway.placement.{module}"), function or "make")
-    return replace(make(given), name=spec)
+    return replace(make(options), name=spec)
 
 
 def from_object(found: Any) -> Placement:

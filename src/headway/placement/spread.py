@@ -44,6 +44,6 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     return True
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """No options."""
     return Placement("spread", place, node_order=EMPTIEST)

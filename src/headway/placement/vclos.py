@@ -67,9 +67,9 @@ def _with_fallback(name: str) -> Any:
         return solve_slice(name, Room(servers, leaves, seats), gpus, block, widest)[1]
 
     @jit(PLACE_SIGNATURE, allocates=True)
-    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Actions) -> bool:
+    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
         room = offered(nodes, leaves, len(leaves.offer))
-        gpus, most = np.int64(job.gpus), few_servers(nodes, len(leaves.offer), fewest, job, given)
+        gpus, most = np.int64(job.gpus), few_servers(nodes, len(leaves.offer), fewest, job, options)
         block = on_each(gpus, most)
         keep_whole(room, block)
         status, count, width, _ = find(room, gpus, block, NODE_BUDGET)
@@ -90,11 +90,11 @@ def _with_fallback(name: str) -> Any:
     return place
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """Equal leaves: as many GPUs and the same links on each."""
     return Placement("vclos", _with_fallback("vclos"), pack_limit=PACK_LIMIT, needs_fabric=True)
 
 
-def make_padded(given: Mapping[str, str]) -> Placement:
+def make_padded(options: Mapping[str, str]) -> Placement:
     """Uneven leaves, at the price of links that stay idle."""
     return Placement("vclos-padded", _with_fallback("vclos-padded"), pack_limit=PACK_LIMIT, needs_fabric=True)

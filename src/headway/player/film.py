@@ -105,9 +105,9 @@ class Film:
             return ["gpus"] * len(jobs)
         until = int(np.searchsorted(self.entries["time"], time, side="right"))
         place = np.searchsorted(keys, self._classes[jobs] * (len(self.entries) + 1) + until) - 1
-        found = rows[np.maximum(place, 0)]
-        known = (place >= 0) & (self.entries["gpus"][found] == self._classes[jobs])
-        codes = np.where(known, self.entries["level"][found], WAIT_GPUS)
+        entries = rows[np.maximum(place, 0)]
+        known = (place >= 0) & (self.entries["gpus"][entries] == self._classes[jobs])
+        codes = np.where(known, self.entries["level"][entries], WAIT_GPUS)
         codes = np.where((codes == WAIT_GPUS) & again, WAIT_PREEMPTED, codes)
         return [REASONS[code] for code in codes.tolist()]
 
@@ -148,11 +148,11 @@ class Frame:
     @cached_property
     def holders(self) -> list[list[int]]:
         """For each GPU the rows of jobs that hold it."""
-        found: list[list[int]] = [[] for _ in range(self.film.run.cluster.total)]
+        jobs_by_gpu: list[list[int]] = [[] for _ in range(self.film.run.cluster.total)]
         for row in self.on.tolist():
             for gpu in self.gpus_of(row).tolist():
-                found[gpu].append(int(self.film.held.job[row]))
-        return found
+                jobs_by_gpu[gpu].append(int(self.film.held.job[row]))
+        return jobs_by_gpu
 
     def gpus_of(self, hold: int) -> Whole:
         """The GPUs of a hold, in the order of ranks: the chain of seats has the last first."""

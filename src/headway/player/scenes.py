@@ -1,4 +1,4 @@
-"""The answers about one moment of a run, in the shape that a manager gives."""
+"""The API responses for one time of a run, in the same form as a manager's."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -72,12 +72,12 @@ def overview(frame: Frame) -> Overview:
 
 def gpu_nodes(frame: Frame) -> tuple[GpuNode, ...]:
     """Every node, with the jobs on each of its GPUs."""
-    cluster, base, found = frame.film.run.cluster, 0, []
+    cluster, base, nodes = frame.film.run.cluster, 0, []
     for name, size in zip(cluster.nodes, cluster.gpus, strict=True):
         here = tuple(tuple(j + 1 for j in holders) for holders in frame.holders[base : base + size])
-        found.append(GpuNode(name, "open", here))
+        nodes.append(GpuNode(name, "open", here))
         base += size
-    return tuple(found)
+    return tuple(nodes)
 
 
 def trend(frame: Frame, steps: int) -> Trend:
@@ -146,11 +146,11 @@ def _levels(frame: Frame, level: dict[int, int], waits: dict[int, int]) -> tuple
     running, waiting = Counter[int](), Counter[int]()
     for j, each in level.items():
         (waiting if j in waits else running)[each] += 1
-    bounds, low, found = [*frame.film.run.policy.thresholds, None], 0.0, []
+    bounds, low, levels = [*frame.film.run.policy.thresholds, None], 0.0, []
     for each, high in enumerate(bounds):
-        found.append(Level(each, low, high, running[each], waiting[each]))
+        levels.append(Level(each, low, high, running[each], waiting[each]))
         low = high or 0.0
-    return tuple(found)
+    return tuple(levels)
 
 
 # ---- one job

@@ -1,4 +1,4 @@
-"""The recorded run on a port of this machine: the routes of a manager that only look, with `at`, behind the same gate."""
+"""Serve a recorded run on a port of this machine: the read-only routes of a manager, with `at`, behind the same checks."""
 
 import socket
 import sys
@@ -108,8 +108,8 @@ def _jobs(api: FastAPI, film: Film) -> None:
         """The jobs that have ended by then, by number, the last first."""
         frame = _frame(film, at)
         rows = (j for j in frame.ended[::-1].tolist() if (not after_id or j + 1 < after_id) and name in film.name(j))
-        found = [scenes.job_view(frame, j) for j, _ in zip(rows, range(limit), strict=False)]
-        return JobPage(jobs=found, next_after_id=found[-1].job_id if len(found) == limit else None)
+        views = [scenes.job_view(frame, j) for j, _ in zip(rows, range(limit), strict=False)]
+        return JobPage(jobs=views, next_after_id=views[-1].job_id if len(views) == limit else None)
 
     @api.get("/v1/jobs/{job_id}", responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: Reader, at: At = None) -> JobView:

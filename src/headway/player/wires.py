@@ -38,10 +38,10 @@ def network(frame: Frame) -> NetworkView:
     leaves: list[list[str]] = [[] for _ in range(fabric.leaves)]
     for node, leaf in zip(run.cluster.nodes, fabric.server_group, strict=True):
         leaves[leaf].append(node)
-    given = () if fabric.ocs else _given(frame)
+    own_links = () if fabric.ocs else _given(frame)
     circuits = _circuits(frame, fabric) if fabric.ocs else ()
-    links = given if given or not run.setting.network.sharing.is_shared else _shared(frame, fabric)
-    words = WORDS["isolated"] if given or circuits else WORDS.get(rule, rule)
+    links = own_links if own_links or not run.setting.network.sharing.is_shared else _shared(frame, fabric)
+    words = WORDS["isolated"] if own_links or circuits else WORDS.get(rule, rule)
     kind = f"{fabric.kind} with optical switches" if fabric.ocs else fabric.kind
     return NetworkView(
         frame.time, kind, fabric.name, words, tuple(map(tuple, leaves)), fabric.uplinks, links, circuits, jobs
@@ -50,20 +50,20 @@ def network(frame: Frame) -> NetworkView:
 
 def _given(frame: Frame) -> tuple[Uplink, ...]:
     """Links that starts were given; behind optical switches these are ports, which `_circuits` tells of."""
-    found = [Uplink(leaf, spine, (j + 1,), True) for j, leaf, mask in _held(frame) for spine in bits(mask)]
-    return tuple(sorted(found, key=lambda link: (link.leaf, link.spine)))
+    links = [Uplink(leaf, spine, (j + 1,), True) for j, leaf, mask in _held(frame) for spine in bits(mask)]
+    return tuple(sorted(links, key=lambda link: (link.leaf, link.spine)))
 
 
 def _held(frame: Frame) -> list[tuple[int, int, int]]:
     """(job, leaf, mask) of all holds."""
-    film, found = frame.film, []
+    film, links = frame.film, []
     for row in frame.on.tolist():
         j = int(film.held.job[row])
         rows = film.rows_of(j, frame.time)
         starts = rows[np.isin(film.entries["kind"][rows], (START, PACK))]
         if len(starts):
-            found += [(j, leaf, mask) for leaf, mask in film.links_of(int(starts[-1]))]
-    return found
+            links += [(j, leaf, mask) for leaf, mask in film.links_of(int(starts[-1]))]
+    return links
 
 
 def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
@@ -78,15 +78,15 @@ def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
         below = row < fabric.leaves
         switch_of = row if below else (row - fabric.leaves) // fabric.ocs.spine_fibres
         (fibres if below else ports).setdefault(j, []).extend((switch, switch_of) for switch in bits(mask))
-    found = []
+    circuits = []
     for j, own in fibres.items():
-        left = sorted(ports.get(j, []), reverse=True)
+        free_ports = sorted(ports.get(j, []), reverse=True)
         for switch, leaf in sorted(own):
-            same = next((port for port in left if port[0] == switch), left[-1] if left else None)
+            same = next((port for port in free_ports if port[0] == switch), free_ports[-1] if free_ports else None)
             if same is not None:
-                left.remove(same)
-            found.append(Circuit(switch, leaf, same[1] if same else -1, j + 1))
-    return tuple(found)
+                free_ports.remove(same)
+            circuits.append(Circuit(switch, leaf, same[1] if same else -1, j + 1))
+    return tuple(circuits)
 
 
 def slice_of(frame: Frame, j: int) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """backfill: first come, first served, without preemption; others pass the first in line only if that does not delay it (EASY).
 
-What a job takes at most is what it asked for, or `limit` where it did not say, as Slurm takes the limit of the partition.
+The longest run time of a job is its time limit or, without one, `limit`, as Slurm uses the limit of the partition.
 """
 
 from math import inf
@@ -33,7 +33,7 @@ Limit = Annotated[
 ]
 Requested = Annotated[
     float,
-    Option("jobs without a limit ask for so many times what they take", number, lambda _: "as the trace says"),
+    Option("time limit of jobs that have none, as a multiple of their run time", number, lambda _: "as the trace says"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""fifo: first come, first served, without preemption; a job that does not fit holds up those behind it (YARN's capacity scheduler)."""
+"""fifo: first come, first served, without preemption; a job that does not fit blocks the jobs behind it (YARN's capacity scheduler)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.submit, 0.0
 
 
-SUMMARY = "first come, first served; a job that does not fit holds up those behind it"
+SUMMARY = "first come, first served; a job that does not fit blocks the jobs behind it"
 
 
 def make() -> Policy:

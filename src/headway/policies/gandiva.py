@@ -1,7 +1,7 @@
-"""gandiva: time-slicing (Xiao et al., OSDI'18, section 3): every job has its turn, in the order in which jobs lost their last one.
+"""gandiva: time-slicing (Xiao et al., OSDI'18, section 3): jobs run for a time slice each, in the order in which their last slices ended.
 
 When the cluster is full, a job is packed on the GPUs of another of the same size; a pair that makes less headway than one job alone is
-parted after a turn and its models are not tried again. A job scattered over nodes moves together when there is room.
+separated after a time slice, and its models are not packed again. A job spread over nodes migrates to fewer nodes when they are free.
 """
 
 from typing import Any

@@ -29,9 +29,9 @@ def from_object(found: Any) -> Policy:
     if not callable(getattr(found, "key", None)):
         raise BadInput(f"{found!r} is not a policy: it needs a method key(job, now, options) -> (first, second)")
     name = str(getattr(found, "name", type(found).__name__))
-    given = [field for field in fields(Policy) if field.name != "name" and hasattr(found, field.name)]
+    declared = [field for field in fields(Policy) if field.name != "name" and hasattr(found, field.name)]
     policy = Policy(
-        name, **{field.name: _checked(f"policy {name}", field, getattr(found, field.name)) for field in given}
+        name, **{field.name: _checked(f"policy {name}", field, getattr(found, field.name)) for field in declared}
     )
     _try_out(policy)
     return policy
@@ -116,17 +116,17 @@ def _try_out(policy: Policy) -> None:
         _called(f"{whose}: ended(job, now, group, options)", policy.ended, (ended, 0.0, group, options), None)
 
 
-def _time(call: str, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+def _time(call: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """Call a function that has to return a time."""
-    at = _called(call, function, given, math.inf)
+    at = _called(call, function, arguments, math.inf)
     if not _is_number(at) or math.isnan(at):
         raise BadInput(f"{call} must return a time (infinity: never), not {at!r}")
 
 
-def _called(call: str, function: Callable[..., Any], given: tuple[Any, ...], otherwise: Any) -> Any:
+def _called(call: str, function: Callable[..., Any], arguments: tuple[Any, ...], otherwise: Any) -> Any:
     try:
         with np.errstate(all="ignore"):
-            return getattr(function, "py_func", function)(*given)
+            return getattr(function, "py_func", function)(*arguments)
     except NumbaError:  # it calls compiled code that takes no Python objects: nothing can be said yet
         return otherwise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""From what a person writes to a policy: a name with options, or `module:Name` for one that lives outside Headway."""
+"""Return the policy that a text names: a name with options, or `module:Name` for code outside Headway."""
 
 import importlib
 from dataclasses import dataclass, replace

@@ -65,7 +65,9 @@ Thresholds = Annotated[
 Promote = Annotated[
     float,
     Option(
-        "a job that has waited for so many times what it ran returns to the first queue", number_or_inf, show_number
+        "return a job to the first queue when it has waited for this multiple of its run time",
+        number_or_inf,
+        show_number,
     ),
 ]
 

@@ -52,8 +52,8 @@ def report(study: Study) -> str:
     if study.notes:
         intro += f"<ul>{''.join(f'<li>{escaped(note)}</li>' for note in study.notes)}</ul>"
     every = [summary for view in study.views for summary in view.summaries]
-    made = [one["settings"] | {name: one[name] for name in ("trace_sha256", "version")} for one in every]
-    return page(title, intro, [view.policy for view in study.views], figures(study), footer(made, study.command))
+    settings = [one["settings"] | {name: one[name] for name in ("trace_sha256", "version")} for one in every]
+    return page(title, intro, [view.policy for view in study.views], figures(study), footer(settings, study.command))
 
 
 def _where(study: Study) -> str:
@@ -70,16 +70,16 @@ def _kind(study: Study) -> str:
 
 def _parts(summary: dict[str, Any]) -> list[str]:
     """What a stack is made of, with reports and turns where it says something of them."""
-    found = [str(summary[part]) for part in ("policy", "placement", "network", "collective")]
+    parts = [str(summary[part]) for part in ("policy", "placement", "network", "collective")]
     for name, usual in (("progress_reports", 0.0), ("progress_error", 1.0), ("min_runtime", "auto")):
         if summary["settings"][name] != usual:
-            found.append(f"{name.replace('_', ' ')} {summary['settings'][name]}")
-    return found
+            parts.append(f"{name.replace('_', ' ')} {summary['settings'][name]}")
+    return parts
 
 
 def figures(study: Study) -> list[Figure]:
     """All figures that this study allows."""
-    found = [
+    drawn = [
         distributions.jct_cdf(study),
         distributions.wait_cdf(study),
         running.receipts(study),
@@ -91,7 +91,7 @@ def figures(study: Study) -> list[Figure]:
         distributions.slow_down_by_group(study),
         *(running.gantt(study, view) for view in study.views),
     ]
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in drawn if figure is not None]
 
 
 def summary_table(study: Study) -> str:
@@ -181,16 +181,16 @@ def _drawn(view: PolicyView) -> list[str]:
     ]
 
 
-def times(found: Interval | None) -> str:
+def times(ratio: Interval | None) -> str:
     """A ratio with half of its interval; nothing where it has none."""
-    if found is None:
+    if ratio is None:
         return ""
-    return f"{found.mean:.2f}x" + (f" <small>± {found.half:.2f}</small>" if found.half is not None else "")
+    return f"{ratio.mean:.2f}x" + (f" <small>± {ratio.half:.2f}</small>" if ratio.half is not None else "")
 
 
-def plus_minus(found: Interval) -> str:
+def plus_minus(interval: Interval) -> str:
     """Half of the interval in the unit of its mean."""
-    if found.half is None:
+    if interval.half is None:
         return ""
-    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if found.mean < limit)
-    return f" <small>± {found.half / scale:.{0 if unit == 's' else 1}f}</small>"
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if interval.mean < limit)
+    return f" <small>± {interval.half / scale:.{0 if unit == 's' else 1}f}</small>"

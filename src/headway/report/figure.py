@@ -85,8 +85,8 @@ def bars(place: int, name: str, x: list[Any], y: list[Any], **more: Any) -> dict
 
 def numbers(values: NDArray[Any]) -> list[float | None]:
     """For JSON: five digits are more than a screen shows; what is not a number is a gap."""
-    found = np.asarray(values, np.float64)
-    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in found.tolist()]
+    array = np.asarray(values, np.float64)
+    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in array.tolist()]
 
 
 def cdf(values: NDArray[np.float64]) -> tuple[list[float | None], list[float | None]]:
@@ -105,13 +105,15 @@ def time_ticks(low_s: float, high_s: float) -> dict[str, Any]:
     fine = [tick for tick in sorted((*TICKS, *FINE_TICKS)) if low <= tick[0] <= high]
     ticks = [tick for tick in fine if tick in TICKS]
     if len(ticks) >= ENOUGH_TICKS:
-        kept = ticks + [tick for tick in fine[-1:] if tick not in ticks]  # otherwise there is none between 1 h and 10 h
+        chosen = ticks + [
+            tick for tick in fine[-1:] if tick not in ticks
+        ]  # otherwise there is none between 1 h and 10 h
     elif len(fine) >= FEWEST_TICKS:
-        kept = fine
+        chosen = fine
     else:
         scale, unit = next((scale, unit) for limit, scale, unit in UNITS if high < limit)
-        kept = [(value * scale, f"{value:.6g} {unit}") for value in _even(low / scale, high / scale)]
-    return _log_axis(low, high, kept)
+        chosen = [(value * scale, f"{value:.6g} {unit}") for value in _even(low / scale, high / scale)]
+    return _log_axis(low, high, chosen)
 
 
 def ratio_ticks(low: float, high: float) -> dict[str, Any]:
@@ -122,8 +124,8 @@ def ratio_ticks(low: float, high: float) -> dict[str, Any]:
         digit * 10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high))) for digit in (1, 2, 5)
     ]
     inside = [value for value in fine if low <= value <= high]
-    kept = next((some for some in (powers, inside) if len(some) >= FEWEST_TICKS), None) or _even(low, high)
-    return _log_axis(low, high, [(value, f"{value:,.6g}" if value < 1e6 else f"{value:,.0f}") for value in kept])
+    chosen = next((some for some in (powers, inside) if len(some) >= FEWEST_TICKS), None) or _even(low, high)
+    return _log_axis(low, high, [(value, f"{value:,.6g}" if value < 1e6 else f"{value:,.0f}") for value in chosen])
 
 
 def _even(low: float, high: float) -> list[float]:
@@ -152,8 +154,8 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 def shortened(names: list[str], length: int) -> list[str]:
     """Names of about this length, cut in the middle; longer where they would become equal."""
     end = length // 2
-    found = [name if len(name) <= length else f"{name[: length - end - 1]}…{name[-end:]}" for name in names]
-    return found if len(set(found)) == len(set(names)) else shortened(names, length + 4)
+    short = [name if len(name) <= length else f"{name[: length - end - 1]}…{name[-end:]}" for name in names]
+    return short if len(set(short)) == len(set(names)) else shortened(names, length + 4)
 
 
 def time_unit(span_s: float) -> tuple[float, str]:

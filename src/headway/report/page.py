@@ -120,9 +120,11 @@ def page(title: str, intro: str, legend: Sequence[str], figures: Sequence[Figure
     )
 
 
-def footer(made: Sequence[Mapping[str, Any]], command: str | None) -> str:
+def footer(settings: Sequence[Mapping[str, Any]], command: str | None) -> str:
     """How the results of a page were made: their settings, with the SHA-256 of the trace and the version, and a command."""
-    rows = [(NAMES.get(name, name.replace("_", " ")), _distinct([one[name] for one in made])) for name in made[0]]
+    rows = [
+        (NAMES.get(name, name.replace("_", " ")), _distinct([one[name] for one in settings])) for name in settings[0]
+    ]
     listed = "".join(
         f"<div{_wide(len(text) > LONG_VALUE)}><dt>{escaped(name)}</dt><dd>{escaped(text)}</dd></div>"
         for name, text in rows
@@ -135,9 +137,9 @@ def _distinct(values: Sequence[Any]) -> str:
     """Different values in their order, the first few of many; a dash where none is set."""
     plain = {True: "yes", False: "no"}
     several = [value for value in dict.fromkeys(values) if value is not None]
-    found = [plain[value] if isinstance(value, bool) else str(value) for value in several]
-    more = f" and {len(found) - MOST_VALUES} more" if len(found) > MOST_VALUES else ""
-    return ", ".join(found[:MOST_VALUES]) + more or "–"
+    texts = [plain[value] if isinstance(value, bool) else str(value) for value in several]
+    more = f" and {len(texts) - MOST_VALUES} more" if len(texts) > MOST_VALUES else ""
+    return ", ".join(texts[:MOST_VALUES]) + more or "–"
 
 
 def _legend(names: Sequence[str]) -> str:

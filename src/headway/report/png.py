@@ -68,13 +68,13 @@ async function together(urls, sizes) {
 
 def browser() -> str:
     """The browser to render with."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    program = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if program is None:
         raise HeadwayError(
             "--png needs Chromium or Chrome on the PATH, and there is none: install one (apt-get install chromium), "
             "or open the HTML report and save the figures from there"
         )
-    return found
+    return program
 
 
 def draw(figures: Sequence[Figure], path: Path) -> list[Path]:
@@ -120,19 +120,19 @@ def _rendered(page: str, count: int) -> list[bytes]:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, env=quiet, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise HeadwayError(f"the browser could not draw the figures: {error}") from None
-    found = [base64.b64decode(text) for text in re.findall(r"\[\[\d+:([A-Za-z0-9+/=]+)\]\]", done.stdout)]
-    if len(found) != count:
-        raise HeadwayError(f"the browser drew {len(found)} of {count} figures (exit code {done.returncode})")
-    return found
+    pictures = [base64.b64decode(text) for text in re.findall(r"\[\[\d+:([A-Za-z0-9+/=]+)\]\]", done.stdout)]
+    if len(pictures) != count:
+        raise HeadwayError(f"the browser drew {len(pictures)} of {count} figures (exit code {done.returncode})")
+    return pictures
 
 
 def file_names(figures: Sequence[Figure]) -> list[str]:
     """Different file names for the figures; a policy's name may contain what a file name may not, and a trace's path may be long."""
-    found: list[str] = []
+    names: list[str] = []
     for figure in figures:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", figure.name).strip("-")[:LONGEST_NAME]
         again = (f"{name}-{number}" for number in itertools.count(2))
         # Upper and lower case are the same on some file systems.
-        taken = {one.lower() for one in found}
-        found.append(name if name.lower() not in taken else next(one for one in again if one.lower() not in taken))
-    return found
+        taken = {one.lower() for one in names}
+        names.append(name if name.lower() not in taken else next(one for one in again if one.lower() not in taken))
+    return names

@@ -1,4 +1,4 @@
-"""Figures over time: GPUs in use, jobs running and waiting, fragmentation, what preemption cost, and the Gantt chart."""
+"""Figures over time: GPUs in use, jobs running and waiting, fragmentation, the cost of preemption, and the Gantt chart."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,15 +34,15 @@ def over_time(study: Study) -> list[Figure]:
     """What `SERIES` names, a curve per policy."""
     span = max(float(view.over_time.middles_s[-1]) for view in study.views)
     unit_s, unit = time_unit(span - float(study.views[0].over_time.middles_s[0]))
-    found = []
+    figures = []
     for name, title, y, column in SERIES:
         traces = []
         for place, view in enumerate(study.views):
             x, values = numbers(view.over_time.middles_s / unit_s), numbers(column(view.over_time))
             hover = f"{view.policy}<br>%{{x:.4g}} {unit}: %{{y:.4g}}<extra></extra>"
             traces.append(curve(place, view.policy, x, values, line={"width": 1.5}, hovertemplate=hover))
-        found.append(Figure(name, title, NOTES[name], traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y}))
-    return found
+        figures.append(Figure(name, title, NOTES[name], traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y}))
+    return figures
 
 
 def preemptions(study: Study) -> Figure:

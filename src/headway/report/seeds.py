@@ -25,21 +25,21 @@ class Interval:
 
 def interval(values: Sequence[float]) -> Interval:
     """The mean of values, one per seed."""
-    found = np.asarray(values, np.float64)
-    if len(found) < 2:
-        return Interval(float(found.mean()), None)
+    array = np.asarray(values, np.float64)
+    if len(array) < 2:
+        return Interval(float(array.mean()), None)
     from scipy.special import stdtrit
 
-    t = float(stdtrit(len(found) - 1, 0.5 + CONFIDENCE / 2))
-    return Interval(float(found.mean()), t * float(found.std(ddof=1)) / float(np.sqrt(len(found))))
+    t = float(stdtrit(len(array) - 1, 0.5 + CONFIDENCE / 2))
+    return Interval(float(array.mean()), t * float(array.std(ddof=1)) / float(np.sqrt(len(array))))
 
 
 def value_at(summary: dict[str, Any], path: Sequence[str]) -> float:
     """A figure of a summary by its path, such as ("jct_s", "p95")."""
-    found: Any = summary
+    value: Any = summary
     for name in path:
-        found = found[name]
-    return float(found)
+        value = value[name]
+    return float(value)
 
 
 def figure(summaries: Sequence[dict[str, Any]], *path: str) -> Interval:

@@ -1,4 +1,4 @@
-"""The report of `sweep report`: lines with bands over what was varied in numbers, and heat maps over pairs of what was varied.
+"""The report of `sweep report`: lines with bands over each numeric parameter, and heat maps over pairs of parameters.
 
 Rows are the sweep's table. Seeds are never an axis: lines and cells are means over them, bands are 95 % confidence.
 """
@@ -88,8 +88,8 @@ def grid(rows: Sequence[Row], metric: str, settings: Sequence[str]) -> Grid:
 def _with_options(row: Row) -> Row:
     name, options = specs.split(row["policy"])
     numeric = {key: _number(value) for key, value in options.items()}
-    kept = [f"{key}={options[key]}" for key, value in numeric.items() if value is None]
-    line = f"{name}?{'&'.join(kept)}" if kept else name
+    texts = [f"{key}={options[key]}" for key, value in numeric.items() if value is None]
+    line = f"{name}?{'&'.join(texts)}" if texts else name
     return row | {"line": line} | {f"option:{key}": value for key, value in numeric.items() if value is not None}
 
 
@@ -110,8 +110,8 @@ def sweep_report(title: str, found: Grid, command: str | None = None) -> str:
         f"<p>{len(rows):,} cells, {seeds} seeds. Varied: {escaped(varied)}. Bands are 95 % confidence over seeds.</p>"
     )
     names = (*found.settings, "trace_sha256", "version")
-    made = footer([{name: row.get(name) for name in names} for row in rows], command)
-    return page(f"Sweep {title}", intro + _table(found), found.lines, figures(found), made)
+    footer_text = footer([{name: row.get(name) for name in names} for row in rows], command)
+    return page(f"Sweep {title}", intro + _table(found), found.lines, figures(found), footer_text)
 
 
 def figures(found: Grid) -> list[Figure]:

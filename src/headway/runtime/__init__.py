@@ -1,4 +1,4 @@
-"""What runs inside a job: when to stop, notices, progress, checkpoints; harmless outside one. Imports nothing else of Headway."""
+"""Functions for use inside a job: when to stop, notices, progress, checkpoints; harmless outside a job. Imports nothing else of Headway."""
 
 from headway.runtime.preemption import listen, notice, should_stop
 from headway.runtime.progress import announce, checkpointed, report

@@ -33,15 +33,15 @@ class CurrentJob:
 
 def current_job() -> CurrentJob | None:
     """The job of this process; None outside a Headway job."""
-    found = os.environ
+    environment = os.environ
     try:
         return CurrentJob(
-            int(found["HEADWAY_JOB_ID"]),
-            int(found.get("HEADWAY_ATTEMPT", "1")),
-            int(found.get("RANK", "0")),
-            int(found.get("WORLD_SIZE", "1")),
-            found.get("HEADWAY_PREEMPTION_SIGNAL", "SIGTERM"),
-            Path(found["HEADWAY_RUN"]) if found.get("HEADWAY_RUN") else None,
+            int(environment["HEADWAY_JOB_ID"]),
+            int(environment.get("HEADWAY_ATTEMPT", "1")),
+            int(environment.get("RANK", "0")),
+            int(environment.get("WORLD_SIZE", "1")),
+            environment.get("HEADWAY_PREEMPTION_SIGNAL", "SIGTERM"),
+            Path(environment["HEADWAY_RUN"]) if environment.get("HEADWAY_RUN") else None,
         )
     except (KeyError, ValueError):
         return None

@@ -42,16 +42,16 @@ class Channel:
         if not part:
             return None
         self.rest += part
-        found = []
+        messages = []
         while len(self.rest) >= HEAD.size:
             kind, size = HEAD.unpack_from(self.rest)
             if size > MOST or len(self.rest) < HEAD.size + size:
                 if size > MOST:
                     return None
                 break
-            found.append((kind, self.rest[HEAD.size : HEAD.size + size]))
+            messages.append((kind, self.rest[HEAD.size : HEAD.size + size]))
             self.rest = self.rest[HEAD.size + size :]
-        return found
+        return messages
 
 
 def set_size(terminal: int, size: bytes) -> None:
@@ -102,8 +102,8 @@ def hang_up(shell: int) -> int:
     with contextlib.suppress(OSError):
         os.killpg(shell, signal.SIGHUP)
     while time.monotonic() < end:
-        found, status = os.waitpid(shell, os.WNOHANG)
-        if found:
+        ended, status = os.waitpid(shell, os.WNOHANG)
+        if ended:
             return exit_code(status)
         time.sleep(0.05)
     with contextlib.suppress(OSError):

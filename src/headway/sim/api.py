@@ -117,9 +117,9 @@ def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None,
     """The jobs that their queues can ever run. Others are refused by name, or left out."""
     if queues is None:
         return workload
-    found = {name: queues.find(name).name for name in dict.fromkeys(workload.queue.tolist())}
+    homes = {name: queues.find(name).name for name in dict.fromkeys(workload.queue.tolist())}
     kinds = [
-        (found[name], stops) for name, stops in zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True)
+        (homes[name], stops) for name, stops in zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True)
     ]
     most = {kind: queues.largest_job(*kind, cluster.total) for kind in dict.fromkeys(kinds)}
     too_large = workload.gpus > np.array([most[kind] for kind in kinds])
@@ -216,7 +216,7 @@ def compare(
     _check_compared(trace, policies, stacks, seeds, seed)
     base = _experiment(trace, cluster, given | {"seed": seed or 0})
     lines = _lines(base, policies, stacks)
-    found = [find_policy(line.policy) for line, _ in lines]  # all names are checked before the first run
+    policies_found = [find_policy(line.policy) for line, _ in lines]  # all names are checked before the first run
     watch = progress.update if progress else None
     by_seed: list[list[Result]] = []
     for number in range(seeds) if seeds is not None else (base.seed,):
@@ -224,7 +224,7 @@ def compare(
         read = read_trace(drawn, strict=base.strict)
         results = []
         keep = keep_journal and not by_seed
-        for (line, stack), policy in zip(lines, found, strict=True):
+        for (line, stack), policy in zip(lines, policies_found, strict=True):
             experiment = replace(line, trace=drawn, seed=number)
             results.append(_run_line(experiment, stack, trace=read, policy=policy, keep_journal=keep, progress=watch))
             if progress:
@@ -237,11 +237,11 @@ def _lines(base: Experiment, policies: Any, stacks: Any) -> list[tuple[Experimen
     """What is compared: the experiment with each policy, or as each stack has it."""
     if stacks is None:
         return [(replace(base, policy=policy), None) for policy in policies]
-    found = parse_stacks(stacks) if isinstance(stacks, str) else list(stacks)
+    listed = parse_stacks(stacks) if isinstance(stacks, str) else list(stacks)
     for word in WORDS:
         if getattr(base, word) != options()[word].default:
             raise BadInput(f"{flag_of(options()[word])} {getattr(base, word)}: with stacks, each says its own {word}")
-    return [(replace(base, **stack.settings), stack) for stack in found]
+    return [(replace(base, **stack.settings), stack) for stack in listed]
 
 
 def _check_compared(trace: Any, policies: Any, stacks: Any, seeds: int | None, seed: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What to run, as one value: a trace and its shaping, a cluster, a policy, and how the simulated world behaves.
+"""An experiment as one value: a trace and its shaping, a cluster, a policy, and the options of the simulated world.
 
 The command line, the Python functions, sweep files, summaries, result tables and the footers of reports are all derived from the fields
 of `Experiment`. A new option is one field here, and the code that obeys it. This module loads neither NumPy nor the engine.
@@ -99,7 +99,7 @@ def _turns(option: "Option", value: Any) -> str:
 
 def turns(text: str, option: str = "") -> dict[str, float | None]:
     """A minimum run time as written, such as ``auto`` or ``5m,batch=1h``: by queue, "" for all others; None is auto."""
-    found: dict[str, float | None] = {"": None}
+    min_runtimes: dict[str, float | None] = {"": None}
     named: set[str] = set()
     for part in text.split(","):
         queue, equals, time = part.strip().rpartition("=")
@@ -110,8 +110,8 @@ def turns(text: str, option: str = "") -> dict[str, float | None]:
                 f"{option}: {text!r} gives {f'queue {queue.strip()!r}' if queue else 'a time for all'} twice"
             )
         named.add(queue.strip())
-        found[queue.strip()] = None if time.strip() == "auto" else units.seconds(time, option, LONGEST_S)
-    return found
+        min_runtimes[queue.strip()] = None if time.strip() == "auto" else units.seconds(time, option, LONGEST_S)
+    return min_runtimes
 
 
 def _cost(option: "Option", value: Any) -> str:
@@ -126,10 +126,10 @@ def _cost(option: "Option", value: Any) -> str:
 
 def _yes_or_no(option: "Option", value: Any) -> bool:
     """A truth value; in YAML 1.2, yes and no are text."""
-    found = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
-    if not isinstance(found, bool):
+    answer = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
+    if not isinstance(answer, bool):
         raise BadInput(f"{option.words} {value!r} is neither yes nor no")
-    return found
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +244,13 @@ class Experiment:
 @cache
 def options() -> Mapping[str, Option]:
     """The fields of an experiment, in the order of the command line."""
-    found = {}
+    by_name = {}
     for one in fields(Experiment):
         annotated: Any = one.type
         default = ... if one.default is MISSING else one.default
         kind = next((kind for kind in (bool, int, float) if annotated.__origin__ in (kind, kind | None)), str)
-        found[one.name] = replace(annotated.__metadata__[0], name=one.name, kind=kind, default=default)
-    return found
+        by_name[one.name] = replace(annotated.__metadata__[0], name=one.name, kind=kind, default=default)
+    return by_name
 
 
 def check(name: str, value: Any) -> Any:

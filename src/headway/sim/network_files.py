@@ -55,12 +55,12 @@ def _unpacked(path: Path) -> str:
 def read_inventory(path: Path) -> Inventory:
     """Return an operator's inventory from a YAML or JSON file, with its fabric."""
     if path.suffix == ".json":
-        given = check_content(read_json(path, "inventory", MOST_BYTES), InventoryFile, str(path), "inventory")
+        file = check_content(read_json(path, "inventory", MOST_BYTES), InventoryFile, str(path), "inventory")
     else:
-        given = read_yaml(path, InventoryFile, "inventory")
-    beside = path.parent / given.fabric
-    fabric = load_fabric(given.fabric if given.fabric in PRESETS or not beside.exists() else str(beside))
-    return inventory_of(str(path), fabric, given)
+        file = read_yaml(path, InventoryFile, "inventory")
+    beside = path.parent / file.fabric
+    fabric = load_fabric(file.fabric if file.fabric in PRESETS or not beside.exists() else str(beside))
+    return inventory_of(str(path), fabric, file)
 
 
 def topology_from(text: str) -> Topology:

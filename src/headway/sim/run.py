@@ -410,9 +410,9 @@ def _kept(journal: Journal, before: list[Kept]) -> Kept:
 
 
 def _unfinished(why: int, engine: Engine, world: World) -> HeadwayError:
-    left = len(engine.state.jobs) - int(world.clock["done"][0])
+    unfinished = len(engine.state.jobs) - int(world.clock["done"][0])
     if why == STUCK:
         return BadInput(
-            f"{counted(left, 'job')} can never start under this placement: nothing runs, nothing will end, and no place is found"
+            f"{counted(unfinished, 'job')} can never start under this placement: nothing runs, nothing will end, and no place is found"
         )
     return HeadwayError(NO_PROGRESS)

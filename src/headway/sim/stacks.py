@@ -1,4 +1,4 @@
-"""Stacks: who decides what in one named line, policy, placement, network and collective together.
+"""Stacks: named combinations of policy, placement, network and collective.
 
 A stack says what a cluster's software decides. What the world is like (the cluster, its fabric, what a stop costs) is the same for all
 stacks of a comparison. People write their own in the same way as `headway stacks` prints ours:
@@ -41,8 +41,8 @@ class Stack:
     @property
     def full(self) -> dict[str, Any]:
         """The four parts in any case, the other words where they are not the default."""
-        given = {word: self.settings.get(word, options()[word].default) for word in WORDS}
-        return {word: value for word, value in given.items() if word in WORDS[:4] or value != options()[word].default}
+        values = {word: self.settings.get(word, options()[word].default) for word in WORDS}
+        return {word: value for word, value in values.items() if word in WORDS[:4] or value != options()[word].default}
 
 
 def _stack(name: str, summary: str, *parts: str) -> Stack:
@@ -114,9 +114,9 @@ def _found(lines: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Stack]:
     if not lines:
         raise BadInput(f"--stacks is empty: name at least one, such as {','.join(STACKS)}")
     known: dict[str, Stack] = dict(STACKS)
-    found: list[Stack] = []
+    stacks: list[Stack] = []
     for name, begins, changes in lines:
-        if any(name == one.name for one in found):
+        if any(name == one.name for one in stacks):
             raise BadInput(f"--stacks names {name} twice")
         if begins and begins not in known:
             raise unknown("stack", begins, known)
@@ -124,5 +124,5 @@ def _found(lines: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Stack]:
             raise BadInput(f"--stacks: {name} is one of ours: give yours another name")
         base = known[begins] if begins else Stack(name, {})
         known[name] = Stack(name, {**base.settings, **changes}, base.summary if name == begins else "")
-        found.append(known[name])
-    return found
+        stacks.append(known[name])
+    return stacks

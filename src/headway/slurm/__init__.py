@@ -1,4 +1,4 @@
-"""Talking to Slurm: requests as text, sent by its commands or by slurmrestd, and answers read with suspicion; advising and steering.
+"""Slurm client: requests sent by its commands or by slurmrestd, checked answers; advising and steering.
 
-Imports the simulator (to replay a queue), io and errors; the live executor builds on this room.
+Imports the simulator (to replay a queue), io and errors; the live executor builds on this package.
 """

@@ -115,20 +115,20 @@ def _shares(row: dict[str, Any], node_count: int) -> dict[str, Share]:
     detail = row.get("gres_detail") or []
     cpus = -(-_number(row.get("cpus"), 0) // max(1, len(names)))
     per_node = -(-gpus_asked(row, node_count) // max(1, len(names)))
-    found = {}
+    shares = {}
     for k, name in enumerate(names):
         gpus = gpus_in(str(detail[k]))[0] if k < len(detail) else per_node
         memory = _number(rows[k].get("memory_allocated")) if k < len(rows) else 0
-        found[name] = Share(gpus, cpus, memory)
-    return found
+        shares[name] = Share(gpus, cpus, memory)
+    return shares
 
 
 def gpus_asked(row: dict[str, Any], node_count: int) -> int:
     """GPUs of all nodes together that a job asks for, however it asks."""
     tasks = _number(row.get("tasks"), 1) or 1
     per = {"tres_per_job": 1, "tres_per_node": node_count, "tres_per_task": tasks, "tres_per_socket": node_count}
-    found = [gpus_in(str(row[name]))[0] * times for name, times in per.items() if row.get(name)]
-    return max(found) if found else gpus_in(str(row.get("tres_req_str") or ""))[0]
+    requests = [gpus_in(str(row[name]))[0] * times for name, times in per.items() if row.get(name)]
+    return max(requests) if requests else gpus_in(str(row.get("tres_req_str") or ""))[0]
 
 
 @lru_cache(10_000)  # few texts, many jobs

@@ -1,4 +1,4 @@
-"""The door of Slurm's own commands: sbatch, scancel, scontrol, squeue, sinfo.
+"""Access to Slurm by its commands: sbatch, scancel, scontrol, squeue, sinfo.
 
 Each has a time-out, and none inherits the caller's SLURM_ options.
 """
@@ -132,10 +132,10 @@ class Commands:
         raise Refused(f"{call.words[0]}: {said[:300] or f'exit code {done.returncode}'}")
 
 
-def _environment(given: Mapping[str, str], bare: bool) -> dict[str, str]:
+def _environment(variables: Mapping[str, str], bare: bool) -> dict[str, str]:
     """The environment without options of Slurm's commands: a manager may itself run in a Slurm job."""
     if bare:
-        return {name: value for name, value in given.items() if name in KEPT or name == "PATH"}
+        return {name: value for name, value in variables.items() if name in KEPT or name == "PATH"}
     ours = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_", "SCONTROL_", "SRUN_")
-    kept = {name: value for name, value in given.items() if name in KEPT or not name.startswith(ours)}
-    return {**kept, "LC_ALL": "C"}
+    own_variables = {name: value for name, value in variables.items() if name in KEPT or not name.startswith(ours)}
+    return {**own_variables, "LC_ALL": "C"}

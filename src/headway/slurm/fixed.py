@@ -21,11 +21,11 @@ _DETAIL = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 def fields(line: str) -> dict[str, str]:
     """The fields of a line, the first of a name."""
     marks = list(_FIELD.finditer(line))
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for k, mark in enumerate(marks):
         end = marks[k + 1].start() if k + 1 < len(marks) else len(line)
-        found.setdefault(mark[1], line[mark.end() : end].strip())
-    return {name: "" if value in NOTHING else value for name, value in found.items()}
+        values.setdefault(mark[1], line[mark.end() : end].strip())
+    return {name: "" if value in NOTHING else value for name, value in values.items()}
 
 
 def read_jobs(answer: str) -> dict[int, SlurmJob]:
@@ -46,72 +46,72 @@ def read_nodes(answer: str) -> tuple[SlurmNode, ...]:
 
 
 def _node(line: str) -> SlurmNode:
-    given = fields(line)
-    gpus, kind = gpus_in(given.get("Gres", ""))
-    words = re.split(r"[+]", given["State"].upper())
+    values = fields(line)
+    gpus, kind = gpus_in(values.get("Gres", ""))
+    words = re.split(r"[+]", values["State"].upper())
     return SlurmNode(
-        name=given["NodeName"],
-        address=given.get("NodeAddr") or given["NodeName"],
+        name=values["NodeName"],
+        address=values.get("NodeAddr") or values["NodeName"],
         gpus=gpus,
         gpu_type=kind,
-        gpus_used=gpus_in(given.get("GresUsed", ""))[0],
-        cpus=int(given.get("CPUTot") or 1),
-        memory_mb=int(given.get("RealMemory") or 0),
-        features=tuple(filter(None, given.get("AvailableFeatures", "").split(","))),
-        partitions=tuple(filter(None, given.get("Partitions", "").split(","))),
+        gpus_used=gpus_in(values.get("GresUsed", ""))[0],
+        cpus=int(values.get("CPUTot") or 1),
+        memory_mb=int(values.get("RealMemory") or 0),
+        features=tuple(filter(None, values.get("AvailableFeatures", "").split(","))),
+        partitions=tuple(filter(None, values.get("Partitions", "").split(","))),
         # An asterisk: it does not answer.
         state=tuple(word.rstrip("*~#!%$@^-") for word in words)
-        + (("NOT_RESPONDING",) if "*" in given["State"] else ()),
-        reason=given.get("Reason", ""),
+        + (("NOT_RESPONDING",) if "*" in values["State"] else ()),
+        reason=values.get("Reason", ""),
     )
 
 
 def _job(line: str) -> SlurmJob:
-    given = fields(line)
-    nodes = _whole(given.get("NumNodes", "1")) or 1
-    shares = _shares(line, given)
-    code, _, signal = given.get("ExitCode", "0:0").partition(":")
+    values = fields(line)
+    nodes = _whole(values.get("NumNodes", "1")) or 1
+    shares = _shares(line, values)
+    code, _, signal = values.get("ExitCode", "0:0").partition(":")
     return SlurmJob(
-        id=int(given["JobId"]),
-        state=given["JobState"],
-        comment=given.get("Comment", ""),
-        name=given.get("JobName", ""),
-        user=given.get("UserId", "").partition("(")[0],
-        uid=_uid(given.get("UserId", "")),
-        partition=given.get("Partition", ""),
-        reason=given.get("Reason", ""),
+        id=int(values["JobId"]),
+        state=values["JobState"],
+        comment=values.get("Comment", ""),
+        name=values.get("JobName", ""),
+        user=values.get("UserId", "").partition("(")[0],
+        uid=_uid(values.get("UserId", "")),
+        partition=values.get("Partition", ""),
+        reason=values.get("Reason", ""),
         shares=shares,
         node_count=nodes,
-        gpus=sum(share.gpus for share in shares.values()) or _asked(given, nodes),
+        gpus=sum(share.gpus for share in shares.values()) or _asked(values, nodes),
         exit_code=128 + int(signal) if signal.isdigit() and int(signal) else int(code or 0),
-        submitted=_moment(given.get("SubmitTime", "")),
-        eligible=_moment(given.get("EligibleTime", "")),
-        started=_moment(given.get("StartTime", "")),
-        ended=_moment(given.get("EndTime", "")),
-        limit_s=_seconds(given.get("TimeLimit", "")),
-        nice=int(given.get("Nice") or 0),
-        priority=int(given.get("Priority") or 0),
-        restarts=int(given.get("Restarts") or 0),
-        array=int(given.get("ArrayJobId") or 0),
-        het=int(given.get("HetJobId") or 0),
+        submitted=_moment(values.get("SubmitTime", "")),
+        eligible=_moment(values.get("EligibleTime", "")),
+        started=_moment(values.get("StartTime", "")),
+        ended=_moment(values.get("EndTime", "")),
+        limit_s=_seconds(values.get("TimeLimit", "")),
+        nice=int(values.get("Nice") or 0),
+        priority=int(values.get("Priority") or 0),
+        restarts=int(values.get("Restarts") or 0),
+        array=int(values.get("ArrayJobId") or 0),
+        het=int(values.get("HetJobId") or 0),
     )
 
 
-def _asked(given: dict[str, str], nodes: int) -> int:
-    tasks = _whole(given.get("NumTasks", "1")) or 1
+def _asked(values: dict[str, str], nodes: int) -> int:
+    tasks = _whole(values.get("NumTasks", "1")) or 1
     per = {"TresPerJob": 1, "TresPerNode": nodes, "TresPerTask": tasks, "TresPerSocket": nodes}
-    found = [gpus_in(given[name])[0] * times for name, times in per.items() if given.get(name)]
-    return max(found) if found else gpus_in(given.get("ReqTRES", given.get("TRES", "")))[0]
+    requests = [gpus_in(values[name])[0] * times for name, times in per.items() if values.get(name)]
+    return max(requests) if requests else gpus_in(values.get("ReqTRES", values.get("TRES", "")))[0]
 
 
-def _shares(line: str, given: dict[str, str]) -> dict[str, Share]:
-    if given["JobState"] == "PENDING":
+def _shares(line: str, values: dict[str, str]) -> dict[str, Share]:
+    if values["JobState"] == "PENDING":
         return {}
-    found = {}
+    shares = {}
     for hosts, cpus, memory, gres in _DETAIL.findall(line):
         for name in expand(hosts):
-            found[name] = Share(gpus_in(gres)[0], len(expand(f"[{cpus}]")), int(memory))
-    return found
+            shares[name] = Share(gpus_in(gres)[0], len(expand(f"[{cpus}]")), int(memory))
+    return shares
 
 
 def _uid(text: str) -> int:

@@ -11,16 +11,16 @@ _PIECE = re.compile(r"\[([^\[\]]*)\]")
 
 def expand(text: str) -> list[str]:
     """All names, in order."""
-    found: list[str] = []
+    hosts: list[str] = []
     for part in _parts(text):
         if "[" in _PIECE.sub("", part):
             raise BadInput(f"{text[:80]!r} is not a list of hosts such as gpu[01-16]")
         pieces = _PIECE.split(part)  # text, numbers, text, numbers, ..., text
         choices = [[piece] if k % 2 == 0 else _numbers(piece, text) for k, piece in enumerate(pieces)]
-        found += ["".join(names) for names in itertools.islice(itertools.product(*choices), MOST_HOSTS + 1)]
-        if len(found) > MOST_HOSTS:
+        hosts += ["".join(names) for names in itertools.islice(itertools.product(*choices), MOST_HOSTS + 1)]
+        if len(hosts) > MOST_HOSTS:
             raise BadInput(f"{text[:80]!r} names more than {MOST_HOSTS:,} hosts")
-    return found
+    return hosts
 
 
 def _parts(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _numbers(text: str, whole: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for part in text.split(","):
         if not re.fullmatch("[0-9]{1,9}(?:-[0-9]{1,9})?", part):
             raise BadInput(f"{whole[:80]!r} is not a list of hosts such as gpu[01-16]")
@@ -43,5 +43,5 @@ def _numbers(text: str, whole: str) -> list[str]:
         last = int(high or low)
         if last - int(low) > MOST_HOSTS:
             raise BadInput(f"{whole[:80]!r} names more than {MOST_HOSTS:,} hosts")
-        found += [f"{number:0{len(low)}d}" for number in range(int(low), last + 1)]
-    return found
+        numbers += [f"{number:0{len(low)}d}" for number in range(int(low), last + 1)]
+    return numbers

@@ -1,6 +1,6 @@
-"""What Headway asks of Slurm, as values.
+"""Requests to Slurm, as values.
 
-A door (commands.py, rest.py) renders each as text first, which can be read and tested, then sends it.
+commands.py and rest.py render each request as text first, which can be read and tested, then send it.
 """
 
 from collections.abc import Mapping

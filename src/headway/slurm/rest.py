@@ -1,5 +1,6 @@
-"""The door of slurmrestd: HTTP over a unix socket or TCP. What it cannot do (act as another user, signal one step, show the topology)
-goes by the commands."""
+"""Access to Slurm by slurmrestd: HTTP over a unix socket or TCP.
+
+The commands are used for what it cannot do: act as another user, signal one step, show the topology."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Slurm at one moment, as Headway sees it: its nodes and its jobs, whatever the version and the way of asking."""
+"""A snapshot of Slurm: its nodes and jobs at one time, independent of its version and of the means of access."""
 
 from dataclasses import dataclass, field
 

@@ -11,9 +11,9 @@ def read_leaves(text: str, names: list[str]) -> list[int]:
     """
     leaf_of: dict[str, str] = {}
     for line in text.splitlines():
-        given = fields(line.partition("#")[0])
-        if "SwitchName" in given and int(given.get("Level") or 0) == 0 and not given.get("Switches"):
-            leaf_of |= dict.fromkeys(expand(given.get("Nodes", "")), given["SwitchName"])
+        values = fields(line.partition("#")[0])
+        if "SwitchName" in values and int(values.get("Level") or 0) == 0 and not values.get("Switches"):
+            leaf_of |= dict.fromkeys(expand(values.get("Nodes", "")), values["SwitchName"])
     if not all(name in leaf_of for name in names):
         return []
     numbers = {leaf: number for number, leaf in enumerate(dict.fromkeys(leaf_of[name] for name in names))}

@@ -1,4 +1,4 @@
-"""Workloads: traces, synthetic ones, how they are shaped before a run, and what they look like.
+"""Workloads: traces and synthetic workloads, shaping before a run, and descriptions.
 
 Imports `cluster`, `io` and `errors`.
 """

@@ -1,4 +1,4 @@
-"""What a workload looks like: sizes, durations, arrivals, load on a cluster, and what would bias a study of it."""
+"""Description of a workload: sizes, durations, arrivals, load on a cluster, and what would bias a study of it."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ DURATION_BINS: dict[float, str] = {
     **{60: "< 1 min", 600: "1-10 min", 3600: "10-60 min", 6 * 3600: "1-6 h", DAY_S: "6-24 h"},
     **{7 * DAY_S: "1-7 days", 30 * DAY_S: "7-30 days", np.inf: "> 30 days"},
 }
-# Submissions are counted in so many equal slices of the trace.
+# Submissions are counted in this many equal slices of the trace.
 SLICES = 60
 # When to warn: shares of the jobs or of the time that change what a comparison of policies shows.
 ONE_GPU_SHARE = 0.8
@@ -94,22 +94,22 @@ def demand(jobs: Workload) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 def warnings(jobs: Workload, cluster: Cluster | None) -> list[str]:
     """What biases a study: what the format loses, then what the numbers show."""
-    found = list(jobs.caveats)
+    lines = list(jobs.caveats)
     if jobs.skipped:
-        found.append(f"rows left out: {left_out(jobs)}")
+        lines.append(f"rows left out: {left_out(jobs)}")
     one = float((jobs.gpus == 1).mean())
     if one >= ONE_GPU_SHARE:
-        found.append(f"{one:.1%} of the jobs need one GPU: placement and gang scheduling hardly show")
-    found += _caps(jobs)
+        lines.append(f"{one:.1%} of the jobs need one GPU: placement and gang scheduling hardly show")
+    lines += _caps(jobs)
     silent_s = np.diff(jobs.submit_s).max(initial=0.0)
     if silent_s > SILENT_SHARE * span_s(jobs) and silent_s >= SILENT_S:
         days = f"{silent_s / DAY_S:,.1f} days"
-        found.append(f"nothing is submitted for {days} in a row: averages over the whole trace mislead")
+        lines.append(f"nothing is submitted for {days} in a row: averages over the whole trace mislead")
     work = np.sort(jobs.gpus * jobs.duration_s)
     share = work[-max(1, round(TOP_SHARE * len(jobs))) :].sum() / work.sum()
     if len(jobs) >= 100 and share > TOP_WORK:
-        found.append(f"1 % of the jobs hold {share:.0%} of the GPU time: compare several windows or seeds")
-    return found + (_against(jobs, cluster) if cluster is not None else [])
+        lines.append(f"1 % of the jobs hold {share:.0%} of the GPU time: compare several windows or seeds")
+    return lines + (_against(jobs, cluster) if cluster is not None else [])
 
 
 def left_out(jobs: Workload) -> str:

@@ -1,4 +1,4 @@
-"""Any workload by its name: a trace file, recognised by its content, or `synthetic:NAME?...`."""
+"""Load a workload by name: a trace file, recognised by its content, or `synthetic:NAME?...`."""
 
 import os
 from dataclasses import replace

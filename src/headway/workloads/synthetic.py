@@ -101,7 +101,7 @@ VCLOS_LARGE_SIZES = {1: 32, 2: 14, 4: 12, 8: 14, 16: 10, 32: 8, 64: 5, 128: 3, 2
 # 1.05; its entry for 16 is a slip, taken as 0). Durations: those of Helios, clipped.
 VCLOS_TPU_SIZES = {4: 50, 8: 50, 32: 40, 64: 340, 128: 175, 192: 7, 256: 117, 384: 1, 512: 270}
 VCLOS_TPU_GAP_S = 241.0
-# Of its jobs with a power of two of GPUs, so many are large models that run all-to-all; all others are smaller and do not.
+# Of its jobs with a power of two of GPUs, this share are large models that run all-to-all; all others are smaller and do not.
 VCLOS_TPU_LARGE_MODELS = 0.3
 
 

@@ -1,4 +1,4 @@
-"""What the commands of `headway collective` share: their options, and how they are read."""
+"""Options shared by the commands of `headway collective`, and their parsing."""
 
 import sys
 from collections.abc import Iterable, Iterator

@@ -135,13 +135,13 @@ def _folder(data: Path) -> Iterator[Finding]:
         yield Finding("disk", BAD, f"{there} is on {kind}: a journal is not safe there", "--data DIR on a local disk")
         return
     flush_s, free = _flush_s(there), shutil.disk_usage(there).free
-    found = f"{kind}, {free / 1e9:.0f} GB free, a flush takes {flush_s * 1e3:.1f} ms"
+    summary = f"{kind}, {free / 1e9:.0f} GB free, a flush takes {flush_s * 1e3:.1f} ms"
     if free < LITTLE_ROOM_BYTES:
-        yield Finding("disk", LIMITED, found, "make room: logs are not written when less than 1 GiB is free")
+        yield Finding("disk", LIMITED, summary, "make room: logs are not written when less than 1 GiB is free")
     elif flush_s > SLOW_FLUSH_S:
-        yield Finding("disk", LIMITED, found, "submissions wait for it: --data DIR on a quicker disk")
+        yield Finding("disk", LIMITED, summary, "submissions wait for it: --data DIR on a quicker disk")
     else:
-        yield Finding("disk", OK, found)
+        yield Finding("disk", OK, summary)
 
 
 def _disk(folder: Path) -> str:
@@ -210,10 +210,10 @@ def _certificate(path: Path) -> Finding:
     from cryptography import x509
 
     try:
-        found = x509.load_pem_x509_certificate(read_file(path, MOST_BYTES))
+        certificate = x509.load_pem_x509_certificate(read_file(path, MOST_BYTES))
     except (OSError, ValueError) as error:
         return Finding("certificate", BAD, f"{path} cannot be read as a certificate: {error}", "give one in PEM")
-    until = found.not_valid_after_utc
+    until = certificate.not_valid_after_utc
     left_days = (until.timestamp() - time.time()) / 86_400
     words = f"{path} is good until {until:%Y-%m-%d}"
     if left_days < 0:

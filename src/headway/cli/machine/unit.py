@@ -66,11 +66,11 @@ PERHAPS_PATHS = frozenset({"--cluster", "--fabric"})
 def systemd_unit(words: list[str], data: Path | None) -> str:
     """The unit for `headway serve` with these words. Without --data, root's manager keeps its state in /var/lib/headway."""
     root = os.geteuid() == 0
-    given = _with_whole_paths([word for word in words if word != FLAG])
+    arguments = _with_whole_paths([word for word in words if word != FLAG])
     if data is None and root:
-        given += ["--data", STATE]
+        arguments += ["--data", STATE]
     program = shutil.which(sys.argv[0]) or str(Path(sys.prefix) / "bin" / "headway")
-    command = " ".join(_quoted(word) for word in [str(Path(program).absolute()), "serve", *given])
+    command = " ".join(_quoted(word) for word in [str(Path(program).absolute()), "serve", *arguments])
     return UNIT.format(
         command=command, root=ROOT if root else "", target="multi-user.target" if root else "default.target"
     )
@@ -78,15 +78,15 @@ def systemd_unit(words: list[str], data: Path | None) -> str:
 
 def _with_whole_paths(words: list[str]) -> list[str]:
     """The same words with paths from the root on, be they written `--data DIR` or `--data=DIR`."""
-    found: list[str] = []
+    arguments: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "", word)
         is_path = (equals or not word.startswith("--")) and (
             option in PATHS or (option in PERHAPS_PATHS and Path(value).exists())
         )
         whole = str(Path(value).absolute()) if is_path else value
-        found.append(f"{option}={whole}" if equals else whole if not word.startswith("--") else word)
-    return found
+        arguments.append(f"{option}={whole}" if equals else whole if not word.startswith("--") else word)
+    return arguments
 
 
 def _quoted(word: str) -> str:

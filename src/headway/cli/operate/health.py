@@ -1,4 +1,4 @@
-"""`headway health`: how the manager itself is doing."""
+"""`headway health`: state of the manager itself."""
 
 from typing import TYPE_CHECKING, Any
 

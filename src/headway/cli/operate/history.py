@@ -1,4 +1,4 @@
-"""`headway history`: what became of jobs, as `sacct` has it."""
+"""`headway history`: accounting of jobs, as in `sacct`."""
 
 import csv
 import sys
@@ -100,14 +100,14 @@ def sums(rows: Sequence[dict[str, Any]], by: str) -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row[by] or "default", []).append(row)
-    found = []
+    rows_by_group = []
     for name, members in groups.items():
         failed = sum(row["state"] in ("FAILED", "TIMEOUT") for row in members)
         one = {by: name, "jobs": len(members), "completed": sum(row["state"] == "COMPLETED" for row in members)}
         one |= {"failed": failed, "gpu_hours": sum(row["gpu_hours"] for row in members)}
         one["mean_wait_s"] = sum(row["wait_s"] for row in members) / len(members)
-        found.append({**one, "preemptions": sum(row["preemptions"] for row in members)})
-    return sorted(found, key=lambda each: (-each["gpu_hours"], each[by]))
+        rows_by_group.append({**one, "preemptions": sum(row["preemptions"] for row in members)})
+    return sorted(rows_by_group, key=lambda each: (-each["gpu_hours"], each[by]))
 
 
 def _print_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
@@ -190,9 +190,9 @@ def _table(rows: Sequence[dict[str, Any]], cells: Sequence[dict[str, str]], colu
     from headway.cli.tables.jobs import STYLES, span
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    left = {"USER", "NAME", "STATE", "NODES"}
+    left_aligned = {"USER", "NAME", "STATE", "NODES"}
     for name in columns:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True, overflow="ellipsis")
+        table.add_column(name, justify="left" if name in left_aligned else "right", no_wrap=True, overflow="ellipsis")
     for each in cells:
         style = STYLES.get(each["STATE"], "")
         table.add_row(*(Text(each[name], style=style if name == "STATE" else "") for name in columns))

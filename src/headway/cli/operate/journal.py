@@ -36,18 +36,18 @@ def check(
     """
     from headway.live.store.copies import check as look
 
-    found = look(file or data_folder(data) / "journal.db")
+    checked = look(file or data_folder(data) / "journal.db")
     if as_json:
-        print_json({"ok": not found.problems, **asdict(found)})
-    elif not found.problems:
-        jobs, rows, snapshots = counted(found.jobs, "job"), counted(found.events, "row"), found.snapshots
-        counts = f"{jobs} ({found.finished:,} finished), {rows}, {counted(snapshots, 'snapshot')}"
-        typer.echo(f"{found.path} is whole: {counts}; the last job is {found.last_job}")
-    if found.problems:
+        print_json({"ok": not checked.problems, **asdict(checked)})
+    elif not checked.problems:
+        jobs, rows, snapshots = counted(checked.jobs, "job"), counted(checked.events, "row"), checked.snapshots
+        counts = f"{jobs} ({checked.finished:,} finished), {rows}, {counted(snapshots, 'snapshot')}"
+        typer.echo(f"{checked.path} is whole: {counts}; the last job is {checked.last_job}")
+    if checked.problems:
         ways = "restart the manager, which recovers what can be read, or `headway journal restore FILE` a backup"
         if as_json:
             raise typer.Exit(1)
-        raise BadInput(f"{found.path} is damaged ({found.problems[0]}): {ways}")
+        raise BadInput(f"{checked.path} is damaged ({checked.problems[0]}): {ways}")
 
 
 @journal.command()
@@ -67,15 +67,15 @@ def backup(
     if file.exists() and not force:
         raise BadInput(f"{file} is there already: give another name, or --force to replace it")
     back_up(data_folder(data) / "journal.db", file)
-    found = look(file)
-    if found.problems:
+    checked = look(file)
+    if checked.problems:
         raise BadInput(
-            f"{file} is a copy of a damaged journal ({found.problems[0]}): keep older backups, and restart the manager"
+            f"{file} is a copy of a damaged journal ({checked.problems[0]}): keep older backups, and restart the manager"
         )
     if as_json:
-        print_json({"file": str(file), "jobs": found.jobs, "events": found.events, "last_row": found.last_row})
+        print_json({"file": str(file), "jobs": checked.jobs, "events": checked.events, "last_row": checked.last_row})
     else:
-        typer.echo(f"{file}: {counted(found.jobs, 'job')}, {counted(found.events, 'row')}")
+        typer.echo(f"{file}: {counted(checked.jobs, 'job')}, {counted(checked.events, 'row')}")
 
 
 @journal.command()
@@ -102,12 +102,12 @@ def prune(
         what = f"forget {counted(old_jobs(folder, moment), 'job')} that ended before {before}"
         what += " and remove their logs" if runs else ""
         ask(f"{what}?", f"{what}: without a terminal this needs --yes")
-    found = forget(folder, moment, runs)
+    pruned = forget(folder, moment, runs)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(pruned))
     else:
-        logs = f", {counted(found.folders, 'folder')} removed" if runs else ""
-        typer.echo(f"{counted(found.jobs, 'job')} forgotten{logs}; the journal has {found.bytes / 1e6:.1f} MB")
+        logs = f", {counted(pruned.folders, 'folder')} removed" if runs else ""
+        typer.echo(f"{counted(pruned.jobs, 'job')} forgotten{logs}; the journal has {pruned.bytes / 1e6:.1f} MB")
 
 
 @journal.command()

@@ -1,4 +1,4 @@
-"""`headway queues`: who uses what of the cluster, and who borrowed it."""
+"""`headway queues`: GPUs that each queue uses, is guaranteed and has borrowed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +25,15 @@ def queues(session: Session) -> None:
 
     Example: headway queues --json
     """
-    found = session.client.queues()
-    if session.printed_as_json(found):
+    rows = session.client.queues()
+    if session.printed_as_json(rows):
         return
     print_view(
-        queues_table(found)
-        if found
-        else "no queues file: all jobs share the cluster alike (headway serve --queues FILE)"
+        queues_table(rows) if rows else "no queues file: all jobs share the cluster alike (headway serve --queues FILE)"
     )
 
 
-def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
+def queues_table(rows: list[dict[str, Any]]) -> "RenderableType":
     """Return one line per queue, with queues below another indented; then their limits, and who may submit to them."""
     from rich.console import Group
     from rich.table import Table
@@ -46,7 +44,7 @@ def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
         table.add_column(name, justify="left" if name == "QUEUE" else "right", overflow="fold", no_wrap=name != "QUEUE")
     depth: dict[str | None, int] = {None: -1}
     lines: list[RenderableType] = [table]
-    for one in found:
+    for one in rows:
         depth[one["name"]] = depth[one["parent"]] + 1
         numbers = [str(one[name]) for name in ("guaranteed_gpus", "used_gpus", "borrowed_gpus", "running", "waiting")]
         named = Text("  " * depth[one["name"]] + one["name"], style="yellow" if one["borrowed_gpus"] else "")

@@ -1,4 +1,4 @@
-"""Which jobs a verb is for: numbers, ranges (`100-120`), tasks of an array (`12_3`, `12_[3-7]`, `12_*`), or filters."""
+"""Selection of the jobs that a command acts on: numbers, ranges (`100-120`), tasks of an array (`12_3`, `12_[3-7]`, `12_*`), or filters."""
 
 import re
 import sys
@@ -62,18 +62,18 @@ def chosen(client: "Client", words: Sequence[str], filters: Filters, verb: str, 
 
 def by_word(client: "Client", word: str) -> list[int]:
     """The jobs that one word stands for."""
-    if found := _JOBS.fullmatch(word):
-        first, last = int(found[1]), int(found[2] or found[1])
+    if match := _JOBS.fullmatch(word):
+        first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last - first >= MOST:
             raise BadInput(f"{word!r}: a range goes from a smaller number to a larger one, over at most {MOST:,} jobs")
-        if found[2] is None:
+        if match[2] is None:
             return [first]
         return [job.job_id for job in client.jobs(after_id=first - 1, to_id=last)]
-    if found := _TASKS.fullmatch(word):
-        indices = _indices(word, found[2] or found[3])
-        tasks = client.jobs(array_id=int(found[1]))
+    if match := _TASKS.fullmatch(word):
+        indices = _indices(word, match[2] or match[3])
+        tasks = client.jobs(array_id=int(match[1]))
         if not tasks:
-            raise ApiError(404, f"{word!r}: there is no array {found[1]}")
+            raise ApiError(404, f"{word!r}: there is no array {match[1]}")
         return [task.job_id for task in tasks if indices is None or task.array_index in indices]
     raise BadInput(f"{word!r} names no job: {HOW}")
 

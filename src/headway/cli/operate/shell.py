@@ -86,13 +86,13 @@ def _met(client: "Client", job: int, listening: socket.socket) -> socket.socket:
             return connected
         except TimeoutError:
             pass
-        found = client.job(job)
-        if found.state in FINAL_STATES:
+        view = client.job(job)
+        if view.state in FINAL_STATES:
             lines = list(client.logs(job))[-5:]
             raise HeadwayError(
-                f"job {job} {found.state}: {found.message or ' '.join(lines) or 'it did not start a session'}"
+                f"job {job} {view.state}: {view.message or ' '.join(lines) or 'it did not start a session'}"
             )
-        words = f"{found.state}" + (f", {found.reason}" if found.reason else "")
+        words = f"{view.state}" + (f", {view.reason}" if view.reason else "")
         if words != said:
             said = words
             note(f"headway: job {job} is {words} (Ctrl-C cancels it)")
@@ -155,9 +155,7 @@ def _carry(client: "Client", job: int, connected: socket.socket) -> int:
 def _lost(client: "Client", job: int) -> int:
     """The connection is gone without an exit code: say what became of the job."""
     end = time.monotonic() + 5.0
-    while (found := client.job(job)).state not in FINAL_STATES and time.monotonic() < end:
+    while (view := client.job(job)).state not in FINAL_STATES and time.monotonic() < end:
         time.sleep(0.1)
-    note(
-        f"\nheadway: the session is over: job {job} is {found.state}" + (f" ({found.message})" if found.message else "")
-    )
-    return CANCELLED if found.state == "CANCELLED" else FAILED
+    note(f"\nheadway: the session is over: job {job} is {view.state}" + (f" ({view.message})" if view.message else ""))
+    return CANCELLED if view.state == "CANCELLED" else FAILED

@@ -49,9 +49,9 @@ def with_served_fabric(site: "Site", fabric: str | None, data: Path, inventory: 
     from headway.live.fabric.served import served
     from headway.live.fabric.slices import prepare_planning
 
-    found = replace(site, fabric=served(fabric, data, inventory))
+    with_fabric = replace(site, fabric=served(fabric, data, inventory))
     threading.Thread(target=prepare_planning, name="plans", daemon=True).start()
-    return found
+    return with_fabric
 
 
 def with_floor(site: "Site", min_free: str) -> "Site":
@@ -63,16 +63,16 @@ def _program(path: Path | None, option: str) -> str:
     """A program that can be run; it is run by whoever runs the manager, so nobody else may be able to change it."""
     if path is None:
         return ""
-    found = path.absolute()
-    if not found.is_file() or not os.access(found, os.X_OK):
+    program = path.absolute()
+    if not program.is_file() or not os.access(program, os.X_OK):
         raise BadInput(f"{option} {path}: is not a program that can be run: chmod +x {path}")
-    about, loose = found.stat(), loose_ways(found)
+    about, loose = program.stat(), loose_ways(program)
     if about.st_mode & 0o022 or about.st_uid not in {0, os.geteuid()} or loose:
         what, those = (f"{loose[0]}, which leads to it,", loose[0]) if loose else ("it,", path)
         raise BadInput(
             f"{option} {path}: others can change {what} and the program runs with the manager's rights: chown {those}, chmod go-w {those}"
         )
-    return str(found)
+    return str(program)
 
 
 def start_webhook(manager: "Manager", url: str | None, secret_file: Path | None) -> "Webhook":

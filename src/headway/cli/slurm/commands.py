@@ -48,7 +48,7 @@ def advise(
 
     _only_slurm(slurm, "advise")
     door, now = Commands(), time.time()
-    names = [name for given in policy or ["headway,2d-las"] for name in given.split(",") if name]
+    names = [name for text in policy or ["headway,2d-las"] for name in text.split(",") if name]
     nodes = [node for node in door.poll().nodes if node.gpus and (not partition or partition in node.partitions)]
     if not nodes:
         raise BadInput("Slurm has no nodes with GPUs here: see `sinfo -o '%N %G %P'`")
@@ -56,20 +56,20 @@ def advise(
     jobs, source = history(door, now - seconds(last, "--last"))
     chosen = [job for job in jobs if not partition or job.partition == partition]
     with Console(stderr=True).status("replaying (the first time on a machine, this compiles for about half a minute)"):
-        found = replayed(chosen, cluster, names, placement, now, source)
+        advice = replayed(chosen, cluster, names, placement, now, source)
     if as_json:
-        print_json(found)
+        print_json(advice)
         return
     from headway.cli.tables.advice import advice_table, groups_table
 
-    print_view(advice_table(found))
-    best = max(found.changes, key=lambda change: change.ratio)
+    print_view(advice_table(advice))
+    best = max(advice.changes, key=lambda change: change.ratio)
     label = f"{best.policy}{'' if best.preempts else ', no job preempted'}"
     users = tuple(sorted(best.users, key=lambda group: -group.jobs))
     for what, groups in (("size", best.sizes), ("user", users)):
         print_view("")
         print_view(groups_table(f"by {what}, under {label}", groups))
-    for line in found.caveats:
+    for line in advice.caveats:
         print_view(f"- {line}", style="dim")
 
 
@@ -167,12 +167,14 @@ def _say_refused(refused: dict[int, str]) -> None:
         )
 
 
-def _show(found: "Round", as_json: bool) -> None:
+def _show(steered: "Round", as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(steered)
         return
-    queues = ", ".join(f"queue {queue}: {jobs}" for queue, jobs in found.queues.items())
-    held = f"; held {len(found.held)}, released {len(found.released)}" if found.held or found.released else ""
-    later = f"; {found.left_for_next} left for the next round" if found.left_for_next else ""
-    wait = "waits" if found.waiting == 1 else "wait"
-    print_view(f"{counted(found.waiting, 'job')} with GPUs {wait} ({queues}); set {len(found.changed)}{held}{later}")
+    queues = ", ".join(f"queue {queue}: {jobs}" for queue, jobs in steered.queues.items())
+    held = f"; held {len(steered.held)}, released {len(steered.released)}" if steered.held or steered.released else ""
+    later = f"; {steered.left_for_next} left for the next round" if steered.left_for_next else ""
+    wait = "waits" if steered.waiting == 1 else "wait"
+    print_view(
+        f"{counted(steered.waiting, 'job')} with GPUs {wait} ({queues}); set {len(steered.changed)}{held}{later}"
+    )

@@ -1,1 +1,1 @@
-"""What commands print for people: tables, the details of one job, progress bars. Imports what it prints, but no commands."""
+"""Terminal output of the commands: tables, job details, progress bars. Imports the data that it prints, but no commands."""

@@ -1,4 +1,4 @@
-"""What `headway advise` prints for people."""
+"""Terminal output of `headway advise`."""
 
 from typing import TYPE_CHECKING
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 MOST_GROUPS = 8
 
 
-def advice_table(found: "Advice") -> Table:
+def advice_table(advice: "Advice") -> Table:
     """Completion times: measured, replayed, and under each policy."""
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    table.title = f"completion time of {counted(found.jobs, 'job')}, from {found.source}"
+    table.title = f"completion time of {counted(advice.jobs, 'job')}, from {advice.source}"
     for name in ("", "mean", "wait", "against Slurm", "preemptions"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    table.add_row("measured", span(found.measured_jct_s), span(found.measured_wait_s), "", "")
-    error = f"off by {100 * found.error:+.1f} %"
-    table.add_row(f"Slurm replayed as {found.replayed_as}", span(found.replayed_jct_s), "", error, "")
-    for change in found.changes:
+    table.add_row("measured", span(advice.measured_jct_s), span(advice.measured_wait_s), "", "")
+    error = f"off by {100 * advice.error:+.1f} %"
+    table.add_row(f"Slurm replayed as {advice.replayed_as}", span(advice.replayed_jct_s), "", error, "")
+    for change in advice.changes:
         label = f"{change.policy}{'' if change.preempts else ', no job preempted'}"
         row = (span(change.mean_jct_s), span(change.mean_wait_s), f"{change.ratio:.2f}x", str(change.preemptions))
         table.add_row(Text(label), *row)

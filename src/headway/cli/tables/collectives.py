@@ -57,10 +57,10 @@ def show_outcome(outcome: "Outcome") -> None:
     """One plan: its time beside the limits, and each dimension."""
     console = Console()
     own = outcome.scheduler == "best"
-    made = f"best: {outcome.maker}, {outcome.intra}" if own else f"{outcome.scheduler} ({outcome.intra})"
+    maker = f"best: {outcome.maker}, {outcome.intra}" if own else f"{outcome.scheduler} ({outcome.intra})"
     console.print(
         f"[bold]{outcome.collective}[/] of {size_text(outcome.size_bytes)} on {outcome.topology.name} "
-        f"({outcome.topology.npus} NPUs), {counted(len(outcome.plan.chunks), 'chunk')}, {made}"
+        f"({outcome.topology.npus} NPUs), {counted(len(outcome.plan.chunks), 'chunk')}, {maker}"
     )
     console.print(
         f"time {time_text(outcome.time_s)}   limit {time_text(outcome.limit.limit_s)} "

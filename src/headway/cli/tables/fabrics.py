@@ -106,8 +106,8 @@ def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
         table.add_column(name, justify="right" if name == "GPUs" else "left", overflow="fold")
     colours = {"full": "green", "partial": "yellow", "rejected": "red"}
     for one in verdicts:
-        clean = ", ".join(found.pattern for found in one.findings if found.clean and not one.reasons)
-        rest = "; ".join(f"{found.pattern}: {found.complaint}" for found in one.findings if found.complaint)
+        clean = ", ".join(finding.pattern for finding in one.findings if finding.clean and not one.reasons)
+        rest = "; ".join(f"{finding.pattern}: {finding.complaint}" for finding in one.findings if finding.complaint)
         if one.reasons:
             rest = "; ".join(one.reasons[:3]) + (f"; {len(one.reasons) - 3} more" if len(one.reasons) > 3 else "")
         state = Text(one.isolation, style=colours[one.isolation])

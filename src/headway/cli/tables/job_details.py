@@ -125,17 +125,27 @@ def explanation(answer: dict[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _reservation(kept: dict[str, Any] | None, job_id: int) -> list[RenderableType]:
+def _reservation(reservation: dict[str, Any] | None, job_id: int) -> list[RenderableType]:
     """Which GPUs are kept, by when, and who holds GPUs of those nodes until when."""
-    if not kept:
+    if not reservation:
         return []
-    whose = "it" if kept["job_id"] == job_id else f"job {kept['job_id']}" if kept["job_id"] else "another job"
-    by = "no bound" if kept["by"] is None else f"by {moment(kept['by'])} at the latest, in {span(kept['in_s'])}"
-    where = ", ".join(f"{counted(gpus, 'GPU')} on {node}" for node, gpus in list(kept["nodes"].items())[:8])
+    whose = (
+        "it"
+        if reservation["job_id"] == job_id
+        else f"job {reservation['job_id']}"
+        if reservation["job_id"]
+        else "another job"
+    )
+    by = (
+        "no bound"
+        if reservation["by"] is None
+        else f"by {moment(reservation['by'])} at the latest, in {span(reservation['in_s'])}"
+    )
+    where = ", ".join(f"{counted(gpus, 'GPU')} on {node}" for node, gpus in list(reservation["nodes"].items())[:8])
     lines: list[RenderableType] = [Text(f"\nkept for {whose}", style="bold"), Text(f"  {short(where, 300)}: {by}")]
-    if kept["holders"]:
+    if reservation["holders"]:
         table = Table(box=None, show_header=False, pad_edge=False)
-        for holder in kept["holders"]:
+        for holder in reservation["holders"]:
             until = "" if holder["until"] is None else moment(holder["until"])
             table.add_row(f"  job {holder['job_id']}", counted(holder["gpus"], "GPU"), until, HOLDS[holder["why"]])
         lines.append(table)

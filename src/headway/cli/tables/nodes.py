@@ -1,4 +1,4 @@
-"""The tables that `nodes` prints: how many nodes are alike, as `sinfo` has it, and one line per node."""
+"""The tables that `nodes` prints: one line per group of equal nodes, as in `sinfo`, and one line per node."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -59,11 +59,11 @@ def folded(names: Sequence[str], most: int = 120) -> str:
     runs: dict[tuple[str, int], list[list[int]]] = {}
     plain = []
     for name in names:
-        found = _NUMBERED.fullmatch(name)
-        if not found:
+        match = _NUMBERED.fullmatch(name)
+        if not match:
             plain.append(name)
             continue
-        of, number = runs.setdefault((found[1], len(found[2])), []), int(found[2])
+        of, number = runs.setdefault((match[1], len(match[2])), []), int(match[2])
         if of and of[-1][1] == number - 1:
             of[-1][1] = number
         else:
@@ -92,9 +92,9 @@ def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
     return table
 
 
-def reservation_line(kept: dict[str, Any]) -> str:
+def reservation_line(reservation: dict[str, Any]) -> str:
     """`n000 and n001 are kept for queue vision from 2027-01-31 08:00 to 2027-01-31 20:00`."""
-    names, times = kept["nodes"], (datetime.fromtimestamp(kept[name]) for name in ("from", "to"))
+    names, times = reservation["nodes"], (datetime.fromtimestamp(reservation[name]) for name in ("from", "to"))
     begin, end = (at.isoformat(" ", "minutes") for at in times)
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if names[8:] else "")
-    return f"{shown} {'is' if len(names) == 1 else 'are'} kept for queue {kept['queue']} from {begin} to {end}"
+    return f"{shown} {'is' if len(names) == 1 else 'are'} kept for queue {reservation['queue']} from {begin} to {end}"

@@ -54,16 +54,16 @@ def show_comparison(results: "Comparison") -> None:
     _print(table, results, first="first seed: ")
 
 
-def _within(found: dict[str, float]) -> str:
+def _within(interval: dict[str, float]) -> str:
     """A time with half of its interval, in one unit."""
-    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if found["mean"] < limit)
-    half = (found["high"] - found["low"]) / 2
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if interval["mean"] < limit)
+    half = (interval["high"] - interval["low"]) / 2
     digits = 0 if unit == "s" else 1
-    return f"{found['mean'] / scale:.{digits}f} ± {half / scale:.{digits}f} {unit}"
+    return f"{interval['mean'] / scale:.{digits}f} ± {half / scale:.{digits}f} {unit}"
 
 
-def _times(found: dict[str, float] | None) -> str:
-    return f"{found['mean']:.2f}x ± {(found['high'] - found['low']) / 2:.2f}" if found is not None else "-"
+def _times(interval: dict[str, float] | None) -> str:
+    return f"{interval['mean']:.2f}x ± {(interval['high'] - interval['low']) / 2:.2f}" if interval is not None else "-"
 
 
 def _title(summary: dict[str, Any], seeds: int) -> str:

@@ -1,4 +1,4 @@
-"""Text of others on a terminal: control characters are shown, not obeyed.
+"""Safe printing of untrusted text on a terminal: control characters are shown, not obeyed.
 
 A job's log, name or message may hold sequences that clear the screen, retitle the window, hide what was printed or type into the shell.
 """

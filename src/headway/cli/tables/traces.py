@@ -42,8 +42,8 @@ def show(description: dict[str, Any]) -> None:
 
 def duration(value_s: float) -> str:
     """A time in the largest unit that fits: 1.5 h."""
-    found = next((f"{value_s / unit_s:,.1f} {unit}" for unit_s, unit in UNITS if value_s >= unit_s), None)
-    return found or f"{value_s:,.2f} s"
+    text = next((f"{value_s / unit_s:,.1f} {unit}" for unit_s, unit in UNITS if value_s >= unit_s), None)
+    return text or f"{value_s:,.2f} s"
 
 
 def bar(share: float) -> str:

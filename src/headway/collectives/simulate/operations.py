@@ -61,10 +61,10 @@ def phase_dims(collective: Collective, rs: Ints, ag: Ints) -> Ints:
 def shrinking_bytes(chunk_bytes: Ints, orders: Ints, sizes: Ints) -> Ints:
     """The data at the start of each phase of a reduce-scatter (chunks x dimensions)."""
     data = np.empty(orders.shape, np.int64)
-    left = chunk_bytes
+    remaining = chunk_bytes
     for place in range(orders.shape[1]):
-        data[:, place] = left
-        left = -(-left // sizes[orders[:, place]])
+        data[:, place] = remaining
+        remaining = -(-remaining // sizes[orders[:, place]])
     return data
 
 
@@ -99,7 +99,7 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
 
 @lru_cache(maxsize=256)
 def chains(chunks: int, phases: int) -> Chains:
-    """So many chains of so many operations, one after the other."""
+    """Return `chunks` chains, each of `phases` operations in sequence."""
     place = np.tile(np.arange(phases), chunks)
     follows = place < phases - 1
     rows = np.zeros(len(place), OPERATION)
@@ -117,10 +117,10 @@ def _rounded_down(ops: Operations) -> Ints:
     groups = ops.group.reshape(data.shape)
     for place in range(1, half):
         data[:, place] = data[:, place - 1] // groups[:, place - 1]
-    left = data[:, half - 1] // groups[:, half - 1]
+    remaining = data[:, half - 1] // groups[:, half - 1]
     for place in range(half, 2 * half):
-        left = left * groups[:, place]
-        data[:, place] = left
+        remaining = remaining * groups[:, place]
+        data[:, place] = remaining
     return data.ravel()
 
 

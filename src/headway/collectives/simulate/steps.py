@@ -21,7 +21,7 @@ from headway.collectives.topology.model import Dimension, Kind
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# A phase of more steps (a longer ring) is played as so many equal ones, and with very many chunks as fewer.
+# A phase of more steps (a longer ring) is played as this many equal ones, and with very many chunks as fewer.
 MOST_STEPS = 64
 MOST_ROWS = 4_000_000
 # A step after the first goes on before anything waits: its chunk holds its place on the dimension until the phase ends.
@@ -70,10 +70,10 @@ def _parts(dimension: Dimension, collective: Collective, growing: bool, most: in
     count = min(most, 1 if collective is Collective.ALL_TO_ALL else steps(dimension, collective))
     if dimension.kind is not Kind.SWITCH or count == 1:
         return np.full(count, 1 / count)
-    sent, left = list[int](), dimension.size
-    while left > 1:
-        sent.append(left // 2)
-        left -= left // 2
+    sent, remaining = list[int](), dimension.size
+    while remaining > 1:
+        sent.append(remaining // 2)
+        remaining -= remaining // 2
     return np.array(sent[::-1] if growing else sent) / sum(sent)
 
 

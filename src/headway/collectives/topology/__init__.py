@@ -1,1 +1,1 @@
-"""Networks of several dimensions, as people write them. Imports `io` and `errors`."""
+"""Networks of several dimensions: model, presets, text and YAML forms. Imports `io` and `errors`."""

@@ -1,4 +1,4 @@
-"""Topologies as people write them: a preset's name, a YAML file, or `switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns`.
+"""Text forms of topologies: a preset's name, a YAML file, or `switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns`.
 
 The YAML file:
 

@@ -99,8 +99,8 @@ def iterate(model: Workload | TextWorkload, topology: Topology, settings: Settin
         tries = [
             (way, replace(usual, chunks=count)) for way in ways_of(method) for count in chunk_choices(usual.chunks)
         ]
-        found = min(_run(model, topology, way, each, method) for way, each in tries)
-        rows.append(Iteration(topology.name, method, *found))
+        fastest = min(_run(model, topology, way, each, method) for way, each in tries)
+        rows.append(Iteration(topology.name, method, *fastest))
     if not rows[0].time_s:
         raise BadInput(f"workload {model.name!r}: nothing is computed or sent, so there is nothing to compare")
     return rows + iterate_fixed(model, topology, usual)

@@ -89,15 +89,15 @@ def _gather_cuts(wiring: Wiring, size_bytes: int) -> list[Cut]:
             cuts.append(_gather_cut(wiring, table, inside, shard))
     worst = max(cuts, key=_time)
     while True:
-        found = worst
+        cut = worst
         for rank in range(count):
             inside = _starved(table, count, rank, worst.time_s / shard)
             if inside is not None:
-                found = max(found, _gather_cut(wiring, table, inside, shard), key=_time)
-        if found.time_s <= worst.time_s * (1 + SAME):
+                cut = max(cut, _gather_cut(wiring, table, inside, shard), key=_time)
+        if cut.time_s <= worst.time_s * (1 + SAME):
             return [*cuts, worst]
-        cuts.append(found)
-        worst = found
+        cuts.append(cut)
+        worst = cut
 
 
 def _gather_cut(wiring: Wiring, table: Floats, inside: Bools, shard: float) -> Cut:

@@ -23,7 +23,7 @@ from headway.collectives.wiring.plan import Send
 Floats = NDArray[np.float64]
 
 ROUNDS = 4
-# Each message in so many parts, which may take different ways.
+# Each message is cut into this many parts, which may take different ways.
 PIECES = (1, 2, 4)
 
 
@@ -51,16 +51,16 @@ def _routes(links: Links, source: int) -> list[list[int]]:
     """The cheapest way from one rank to each other, as hops."""
     costs = links.costs(float(max(links.busy.max(), links.span.max())))
     reached, came = _distances(links, source, costs)
-    found = []
+    routes = []
     for target in range(links.ranks):
         if target != source:
             way, rank = [], target
             while rank != source:
                 way.append(came[rank])
                 rank = links.ends[came[rank]][0]
-            found.append(way[::-1])
+            routes.append(way[::-1])
     assert all(np.isfinite(reached))
-    return found
+    return routes
 
 
 def _distances(links: Links, source: int, costs: Sequence[float]) -> tuple[list[float], list[int]]:

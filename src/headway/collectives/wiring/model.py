@@ -80,12 +80,12 @@ class Wiring:
                 raise BadInput(f"network {self.name!r} has no link {ends[0]}>{ends[1]}")
             if not 0 <= fraction <= 1:
                 raise BadInput(f"link {ends[0]}>{ends[1]} at {fraction:g} of its bandwidth: it must be between 0 and 1")
-        left = []
+        links = []
         for link in self.links:
             fraction = fractions.get((link.source, link.target), 1.0)
             if fraction > 0:
-                left.append(replace(link, link_gbps=link.link_gbps * fraction))
-        return replace(self, links=tuple(left))
+                links.append(replace(link, link_gbps=link.link_gbps * fraction))
+        return replace(self, links=tuple(links))
 
 
 def wiring_of(topology: Topology) -> Wiring:

@@ -80,7 +80,7 @@ class Links:
 
 
 def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
-    """The roots of so many chunks, and all sends, the first chunk first."""
+    """The root of each chunk, and all sends, the first chunk first."""
     links = Links(wiring)
     strongest = links.strongest()
     tried = max(2, min(MOST_ROOTS, len(strongest), RANKS_OF_ROOTS // len(strongest)))
@@ -92,8 +92,8 @@ def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
         scale = float(max(links.busy.max(), links.span.max()))
         costs = links.costs(scale)
         roots = [strongest[(number + turn) % len(strongest)] for turn in range(tried)]
-        found = [(root, links.tree(root, costs, True), links.tree(root, costs, False)) for root in roots]
-        best = min(found, key=lambda one: sum(costs[hop] for hop in one[1] + one[2]))
+        candidates = [(root, links.tree(root, costs, True), links.tree(root, costs, False)) for root in roots]
+        best = min(candidates, key=lambda one: sum(costs[hop] for hop in one[1] + one[2]))
         links.use(best[1] + best[2], 1)
         if number < chunks:
             trees.append(best)

@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 DEADLINES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
 # Chunks per rank: more fill links better and wait more for latency.
 COUNTS = (1, 2, 4, 8)
-# An all-reduce may also run in so many pieces, one after the other.
+# An all-reduce may also run in this many pieces, one after the other.
 PIECES = (4, 16)
 # Numbers of trees of a packed all-reduce.
 PACKED = (16, 64, 128)
@@ -65,15 +65,19 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
                 "an all-to-all has one chunk per pair of ranks, cut as it suits: leave out the number of chunks"
             )
         return _exchange(wiring, size_bytes, least)
-    made = [one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count)]
+    candidates = [
+        one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count)
+    ]
     if collective is Collective.ALL_REDUCE and chunks is None:
-        made += [packed(wiring, trees) for trees in PACKED if trees <= size_bytes and trees * ranks <= MOST_SENDS]
-    found = min((timed(wiring, collective, size_bytes, *trees) for trees in made), key=lambda plan: plan.time_s)
+        candidates += [packed(wiring, trees) for trees in PACKED if trees <= size_bytes and trees * ranks <= MOST_SENDS]
+    quickest = min(
+        (timed(wiring, collective, size_bytes, *trees) for trees in candidates), key=lambda plan: plan.time_s
+    )
     if collective is not Collective.ALL_REDUCE:
         # Shards are whole bytes: the bound is that of what all ranks have alike.
-        alike = size_bytes // len(found.owners) * len(found.owners)
+        alike = size_bytes // len(quickest.owners) * len(quickest.owners)
         least = replace(least, time_s=least.time_s * alike / size_bytes)
-    return _held_against(found, least)
+    return _held_against(quickest, least)
 
 
 def _held_against(plan: WiredPlan, least: Cut) -> WiredPlan:
@@ -85,14 +89,14 @@ def _held_against(plan: WiredPlan, least: Cut) -> WiredPlan:
 
 def _exchange(wiring: Wiring, size_bytes: int, least: Cut) -> WiredPlan:
     """The quickest all-to-all over numbers of pieces; the bound is the stronger of cuts and hops."""
-    found, ranks = [], len(wiring.ranks)
+    plans, ranks = [], len(wiring.ranks)
     for pieces in PIECES_OF_MESSAGES:
         if pieces == 1 or (pieces * ranks**2 <= MOST_SENDS // 4 and pieces * ranks <= size_bytes):
             owners, sends, busy = exchanged(wiring, pieces)
-            found.append(timed(wiring, Collective.ALL_TO_ALL, size_bytes, owners, sends))
+            plans.append(timed(wiring, Collective.ALL_TO_ALL, size_bytes, owners, sends))
             hops_s = exchange_bound_s(wiring, size_bytes, busy)
             least = Cut(hops_s, (wiring.ranks,), least.leaving) if hops_s > least.time_s else least
-    return _held_against(min(found, key=lambda plan: plan.time_s), least)
+    return _held_against(min(plans, key=lambda plan: plan.time_s), least)
 
 
 def _made(
@@ -120,7 +124,7 @@ def _piecewise(rs: list[Send], ag: list[Send], ranks: int, count: int, pieces: i
 
 
 def _gathered(wiring: Wiring, size_bytes: int, count: int) -> list[Send]:
-    """The quickest all-gather over deadlines, with so many chunks per rank; neighbouring chunks belong to different ranks,
+    """The quickest all-gather over deadlines, with `count` chunks per rank; neighbouring chunks belong to different ranks,
     so that ties between equally rare ones spread over owners."""
     ranks, (ways, through) = len(wiring.ranks), ways_of(wiring)
     least = bound(wiring, Collective.ALL_GATHER, size_bytes)

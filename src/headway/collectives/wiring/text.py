@@ -1,4 +1,4 @@
-"""Wirings as people write them: a YAML file of links, or any topology; and what is wrong with them today.
+"""Text forms of wirings: a YAML file of links, or any topology; and their failed or slow links.
 
 name: eight-gpus
 ranks: 8                      # or a list of names
@@ -50,8 +50,8 @@ def wiring_from_rows(rows: WiringFile, where: str, title: str) -> Wiring:
             raise BadInput(f"it has {rows.ranks} ranks and needs 2 to {MOST_RANKS}")
         ranks = [str(rank) for rank in (range(rows.ranks) if isinstance(rows.ranks, int) else rows.ranks)]
         name, switches = rows.name or title, [str(switch) for switch in rows.switches]
-        for what, given in (("network", [name]), ("rank", ranks), ("switch", switches)):
-            for one in given:
+        for what, names in (("network", [name]), ("rank", ranks), ("switch", switches)):
+            for one in names:
                 check_name(what, one)
         links = [link for number, row in enumerate(rows.links) for link in _links(number, row)]
         return Wiring(name, tuple(ranks), tuple(switches), tuple(links))
@@ -75,14 +75,14 @@ def _links(number: int, row: _LinkRow) -> list[Link]:
 
 def faults_from(texts: Iterable[str]) -> dict[tuple[str, str], float]:
     """`0>1:0.5` as the link and the fraction of its bandwidth that is left; `0-1:0` for both directions."""
-    found: dict[tuple[str, str], float] = {}
+    faults: dict[tuple[str, str], float] = {}
     for text in texts:
         ends, colon, fraction = text.rpartition(":")
         source, way, target = ends.partition(">") if ">" in ends else ends.partition("-")
-        left = FRACTION.read(fraction)
-        if not (colon and way and source and target and left is not None):
+        share = FRACTION.read(fraction)
+        if not (colon and way and source and target and share is not None):
             raise BadInput(f"--fault {text}: write {FAULT}")
-        found[source.strip(), target.strip()] = left
+        faults[source.strip(), target.strip()] = share
         if way == "-":
-            found[target.strip(), source.strip()] = left
-    return found
+            faults[target.strip(), source.strip()] = share
+    return faults

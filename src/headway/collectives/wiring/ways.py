@@ -20,7 +20,7 @@ def ways_of(wiring: Wiring) -> tuple[Ways, list[tuple[str, ...]]]:
     out: list[list[tuple[int, int]]] = [[] for _ in place]
     for number, link in enumerate(wiring.links):
         out[place[link.source]].append((place[link.target], number))
-    found = []
+    listed = []
     for source in range(ranks):
         for target, paths in _paths(out, source, ranks).items():
             turn = (source + target) % len(paths)
@@ -28,22 +28,22 @@ def ways_of(wiring: Wiring) -> tuple[Ways, list[tuple[str, ...]]]:
                 links = [wiring.links[number] for number in path]
                 slowest = PS_PER_BYTE_AT_1_GBPS / min(link.link_gbps for link in links)
                 latency_ps = round(sum(link.latency_ns for link in links) * PS_PER_NS)
-                found.append((slowest, (target - source) % ranks, source, target, latency_ps, path))
-    found.sort(key=lambda hop: hop[:4])
-    hops = np.zeros(len(found), HOP)
+                listed.append((slowest, (target - source) % ranks, source, target, latency_ps, path))
+    listed.sort(key=lambda hop: hop[:4])
+    hops = np.zeros(len(listed), HOP)
     flat: list[int] = []
-    for row, (slowest, _, source, target, latency_ps, path) in zip(hops, found, strict=True):
+    for row, (slowest, _, source, target, latency_ps, path) in zip(hops, listed, strict=True):
         row["source"], row["target"], row["ps_per_byte"], row["latency_ps"] = source, target, slowest, latency_ps
         row["link_at"], row["link_end"] = len(flat), len(flat) + len(path)
         flat += path
-    through = [tuple(wiring.links[number].target for number in path[:-1]) for *_, path in found]
+    through = [tuple(wiring.links[number].target for number in path[:-1]) for *_, path in listed]
     rates = np.array([PS_PER_BYTE_AT_1_GBPS / wiring.links[number].link_gbps for number in flat])
     return Ways(hops, np.array(flat, np.int64), rates, len(wiring.links)), through
 
 
 def _paths(out: list[list[tuple[int, int]]], source: int, ranks: int) -> dict[int, list[tuple[int, ...]]]:
     """The shortest ways from a rank to others through switches only, as numbers of links."""
-    found: dict[int, list[tuple[int, ...]]] = {}
+    paths: dict[int, list[tuple[int, ...]]] = {}
     seen = {source}
     front: list[tuple[int, tuple[int, ...]]] = [(source, ())]
     while front:
@@ -58,7 +58,7 @@ def _paths(out: list[list[tuple[int, int]]], source: int, ranks: int) -> dict[in
                     reached.setdefault(target, []).append(longer)
                 elif len(grown) < MOST_WAYS * len(out):
                     grown.append((target, longer))
-        found |= reached
+        paths |= reached
         seen |= set(reached) | {vertex for vertex, _ in grown}
         front = grown
-    return found
+    return paths

@@ -1,1 +1,1 @@
-"""How kernels are compiled, linked and kept on disk, and what is said when compiled code fails. Imports `errors` only."""
+"""Compilation of kernels: decorator, linking, cache on disk, and error messages of compiled code. Imports `errors` only."""

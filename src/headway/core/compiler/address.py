@@ -12,8 +12,8 @@ class Compiled(WrapperAddressProtocol):
     """A compiled function whose address and type were looked up once; numba does that for a dispatcher at every call, in 130 us."""
 
     def __init__(self, function: Any, signature: Any) -> None:
-        found = function.get_compile_result(signature)
-        self._address = found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
+        result = function.get_compile_result(signature)
+        self._address = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
         self._signature, self._function = signature, function  # the function must live as long as its address
         self.type = FunctionType(signature)
 

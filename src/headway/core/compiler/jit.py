@@ -51,22 +51,22 @@ class Kernel:
     @cached_property
     def entry(self) -> Any:
         """The numba function that Python calls, compiled or loaded if the signature is known."""
-        made = numba.njit(pipeline_class=WholeCompiler, **self._how)(self.py_func)
-        self._keep(made, Whole)
+        dispatcher = numba.njit(pipeline_class=WholeCompiler, **self._how)(self.py_func)
+        self._keep(dispatcher, Whole)
         if self.signature is not None:
-            made.compile(self.signature)
-            made.disable_compile()
-        return made
+            dispatcher.compile(self.signature)
+            dispatcher.disable_compile()
+        return dispatcher
 
     @cached_property
     def part(self) -> Any:
         """The numba function that other kernels call: it needs no way in from Python."""
         how = self._how | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        made = numba.njit(pipeline_class=PartCompiler, **how)(self.py_func)
-        self._keep(made, Part)
-        resolve = made.get_call_template
-        made.get_call_template = lambda arguments, named: resolve(tuple(map(_widest, arguments)), named)
-        return made
+        dispatcher = numba.njit(pipeline_class=PartCompiler, **how)(self.py_func)
+        self._keep(dispatcher, Part)
+        resolve = dispatcher.get_call_template
+        dispatcher.get_call_template = lambda arguments, named: resolve(tuple(map(_widest, arguments)), named)
+        return dispatcher
 
     @property
     def stored_layer(self) -> str | None:
@@ -77,9 +77,9 @@ class Kernel:
         layers = [self._layer, *(getattr(kernel, "stored_layer", None) for kernel in calls)]
         return None if None in layers else max(layers, key=LAYERS.index)
 
-    def _keep(self, made: Any, library: type[Part | Whole]) -> None:
+    def _keep(self, dispatcher: Any, library: type[Part | Whole]) -> None:
         if self.stored_layer:
-            made._cache = Store(self.py_func, self.stored_layer, library)
+            dispatcher._cache = Store(self.py_func, self.stored_layer, library)
 
     @property
     def _numba_type_(self) -> Any:
@@ -87,9 +87,9 @@ class Kernel:
         return types.Dispatcher(self.part)
 
 
-def _widest(given: Any) -> Any:
+def _widest(kind: Any) -> Any:
     """Constants and narrow columns go into kernels as int64; else numba compiles a copy for every constant and every width."""
-    plain = types.unliteral(given)
+    plain = types.unliteral(kind)
     if isinstance(plain, types.IntEnumMember):
         plain = plain.dtype
     return types.int64 if isinstance(plain, types.Integer) and plain.signed else plain

@@ -1,4 +1,4 @@
-"""What a person should hear while kernels are compiled. Imports no compiler, so that the command line can listen at no cost."""
+"""Messages to show while kernels are compiled. Imports no compiler, so that the command line starts quickly."""
 
 from collections.abc import Callable
 

@@ -51,13 +51,13 @@ def _texts(layer: str) -> dict[str, bytes]:
 def _sources(layer: str) -> dict[str, bytes]:
     """The sources of a layer that have functions to compile, and what they import, for constants are compiled into the code."""
     texts = _texts(layer)
-    found = {name: text for name, text in texts.items() if KERNELS in text or layer in PLAIN}
-    imported = {name.decode() for text in found.values() for name in IMPORTED.findall(text)}
-    for name in imported - set(found):
+    sources = {name: text for name, text in texts.items() if KERNELS in text or layer in PLAIN}
+    imported = {name.decode() for text in sources.values() for name in IMPORTED.findall(text)}
+    for name in imported - set(sources):
         whose = name.partition(".")[0]
         if whose in LAYERS and name in _texts(whose):
-            found[name] = _texts(whose)[name]
-    return found
+            sources[name] = _texts(whose)[name]
+    return sources
 
 
 @cache
@@ -94,10 +94,10 @@ class Store:
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled kernel for a signature, or None."""
         try:
-            kept = pickle.loads(self._path(signature, context).read_bytes())
+            content = pickle.loads(self._path(signature, context).read_bytes())
         except Exception:  # not there, or damaged, which pickle reports in many ways
             return None
-        packed, described, environment, found, others = kept
+        packed, described, environment, stored_signature, others = content
         _runtime_found()
         library = self._library.unpacked(context.codegen(), packed)
         entry = context.get_executable(library, described, environment)
@@ -110,7 +110,7 @@ class Store:
             environment=environment,
             entry_point=entry,
             fndesc=described,
-            signature=found,
+            signature=stored_signature,
             objectmode=False,
             lifted=(),
             referenced_envs=others,
@@ -123,12 +123,12 @@ class Store:
             return
         described = result.fndesc
         described.typemap = described.calltypes = None  # of no use any more, and large
-        kept = (packed, described, result.environment, result.signature, result.library.environments())
+        content = (packed, described, result.environment, result.signature, result.library.environments())
         path = self._path(signature, result.target_context)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(f".{uuid4().hex}")
-            part.write_bytes(dumps(kept))
+            part.write_bytes(dumps(content))
             part.replace(path)
         except OSError as error:
             notices.not_kept(path.parent.parent, error.strerror or error)

@@ -70,8 +70,8 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
 @lower_getattr_generic(Tables)
 def _read(context: Any, builder: Any, kind: Tables, value: Any, name: str) -> Any:
     i = kind.index[name]
-    found = _load(builder, cgutils.gep_inbounds(builder, value, 0, i))
-    return impl_ret_borrowed(context, builder, kind.inner.types[i], found)
+    word = _load(builder, cgutils.gep_inbounds(builder, value, 0, i))
+    return impl_ret_borrowed(context, builder, kind.inner.types[i], word)
 
 
 def _load(builder: Any, address: Any) -> Any:
@@ -88,8 +88,8 @@ def _load(builder: Any, address: Any) -> Any:
 
 
 @unbox(Tables)
-def _lay_out(kind: Tables, given: Any, c: Any) -> NativeValue:
-    native = c.unbox(kind.inner, given)
+def _lay_out(kind: Tables, tables: Any, c: Any) -> NativeValue:
+    native = c.unbox(kind.inner, tables)
     memory = cgutils.alloca_once_value(c.builder, native.value)
     # The address comes back as one that LLVM knows nothing of, or it might take "never changes" to include the time before this.
     identity = ir.FunctionType(memory.type, [memory.type])

@@ -45,7 +45,7 @@ class Actions(NamedTuple):
 
 
 def actions(rows: int, seats: int, links: int) -> Actions:
-    """Room for so many rows, GPU entries and link entries."""
+    """Return empty actions with room for these numbers of rows, GPU entries and link entries."""
     return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(1, COUNT))
 
 
@@ -133,9 +133,9 @@ def drop_rows(out: Actions, rows: int) -> None:
 
 
 @jit
-def copy_places(given: Actions, row: int, out: Actions) -> bool:
+def copy_places(actions: Actions, row: int, out: Actions) -> bool:
     """Add the places of a row to the row being written elsewhere; False where there is no room for them."""
-    a, b = given.rows[row], given.rows[row + 1]
+    a, b = actions.rows[row], actions.rows[row + 1]
     if (
         out.counts[0].rows + 1 >= len(out.rows)
         or out.counts[0].seats + b.seat_at - a.seat_at > len(out.seats)
@@ -143,7 +143,7 @@ def copy_places(given: Actions, row: int, out: Actions) -> bool:
     ):
         return False
     for k in range(a.seat_at, b.seat_at):
-        add_seat(out, given.seats[k].node, given.seats[k].gpus)
+        add_seat(out, actions.seats[k].node, actions.seats[k].gpus)
     for k in range(a.link_at, b.link_at):
-        add_link(out, given.links[k].leaf, given.links[k].mask)
+        add_link(out, actions.links[k].leaf, actions.links[k].mask)
     return True

@@ -1,4 +1,4 @@
-"""Tables without the jobs that are over: the rows of the others move up, in their order, and everything that names a row follows."""
+"""Remove ended jobs from the tables: the other rows move up in order, and all row numbers are updated."""
 
 from typing import Any
 

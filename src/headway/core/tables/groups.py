@@ -1,6 +1,6 @@
-"""Groups of jobs, such as those of one user, and what a policy has learnt of each from the jobs that ended.
+"""Groups of jobs, such as one user's jobs, with the numbers that a policy learnt from their ended jobs.
 
-Which jobs belong together a policy says (`Policy.group`); what it keeps of them is its own (`Policy.ended`). Only `record` writes the rows.
+The policy defines the groups (`Policy.group`) and the numbers (`Policy.ended`). Only `record` writes the rows.
 """
 
 from typing import Any, Final
@@ -22,11 +22,11 @@ GROUP: Final = np.dtype(
 
 def group_table(rows: int, before: NDArray[Any] | None = None) -> NDArray[Any]:
     """Rows of groups of which nothing is known, after those of a smaller table."""
-    made = np.zeros(rows, GROUP)
-    made["row"] = np.arange(rows)
+    table = np.zeros(rows, GROUP)
+    table["row"] = np.arange(rows)
     if before is not None:
-        made[: len(before)] = before
-    return made
+        table[: len(before)] = before
+    return table
 
 
 GROUP_TYPE = typeof(group_table(1)[0])

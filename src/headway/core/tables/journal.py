@@ -1,4 +1,4 @@
-"""The journal of a run, in columns: every fact and every action, in order. Everything said about a run is read from it.
+"""The journal of a run, in columns: every fact and every action, in order. All results of a run are computed from it.
 
 It holds what a state is rebuilt from: actions with their places and links, changes of rate, and links that failed.
 """
@@ -47,18 +47,18 @@ class Journal(NamedTuple):
 
 
 def journal(state: State, rows: int, keep_places: bool) -> Journal:
-    """An empty buffer for about so many entries."""
+    """Return an empty buffer for about `rows` entries."""
     # One fact or action takes at most every seat and link, and may change the rates of all who run, and why each class waits.
     margin = 4 * len(state.seats) + 64 * len(state.leaves) + len(state.classes) + 64
     rows += margin
-    kept = rows if keep_places else 0
+    place_rows = rows if keep_places else 0
     count = np.zeros(1, COUNT)
     count["margin"] = margin
     return Journal(
         np.zeros(rows, ENTRY),
-        np.zeros(kept, np.int32),
-        np.zeros(kept, SEATS_OF),
-        np.zeros(kept if len(state.leaves) else 0, LINKS_OF),
+        np.zeros(place_rows, np.int32),
+        np.zeros(place_rows, SEATS_OF),
+        np.zeros(place_rows if len(state.leaves) else 0, LINKS_OF),
         count,
     )
 
@@ -126,18 +126,18 @@ def note_nobody(journal: Journal, kind: int, now: float) -> None:
 
 
 @jit
-def note_action(journal: Journal, state: State, given: Actions, row: int, now: float) -> None:
+def note_action(journal: Journal, state: State, actions: Actions, row: int, now: float) -> None:
     """Append an entry about an action, after it has been recorded."""
-    here, after, count = given.rows[row], given.rows[row + 1], journal.counts[0]
+    here, after, count = actions.rows[row], actions.rows[row + 1], journal.counts[0]
     note(journal, state, here.kind, here.job, now)
     journal.rows[count.rows - 1].until = here.until
     if len(journal.seats) == 0:
         return
     for k in range(here.seat_at, after.seat_at):
-        journal.places[count.places] = given.seats[k]
+        journal.places[count.places] = actions.seats[k]
         count.places += 1
     for k in range(here.link_at, after.link_at):
-        journal.links[count.links] = given.links[k]
+        journal.links[count.links] = actions.links[k]
         count.links += 1
 
 

@@ -47,7 +47,7 @@ class Options(NamedTuple):
     quantum: float = np.inf  # decide at multiples of this too (infinity: only on events)
     min_runtime: float = 0.0  # seconds a started job runs before it may be preempted
     limit: float = np.inf  # seconds that a job runs at most, where a policy plans with that
-    rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
+    rent: float = 0.0  # a job preempts others once it has waited for this multiple of the GPU-time that this costs
     weighs: bool = False  # asks the policy whether stopping others is worth it
     remembers: bool = False  # tells the policy of jobs that end
     defragment_after: float = np.inf  # seconds that a job waits before smaller jobs are migrated to free whole nodes

@@ -1,4 +1,4 @@
-"""The same jobs on another set of nodes: between two managers, GPUs may have been added or taken away."""
+"""Rebuild the tables for another set of nodes: between two managers, GPUs may have been added or removed."""
 
 from typing import Any
 
@@ -42,22 +42,22 @@ def on_other_nodes(state: State, gpus_per_node: NDArray[Any], moved: NDArray[np.
 
 def _of_teams(new: State, teams: NDArray[Any], demands: int) -> State:
     """The new state with classes for as many teams and demands, and the teams as they are; the cluster is as large as it is now."""
-    kept = teams.copy()
-    kept["guarantee"][CLUSTER] = new.teams["guarantee"][CLUSTER]
-    times, suits = len(kept) * demands, np.repeat(any_node(len(new.nodes)), demands, axis=0)
+    new_teams = teams.copy()
+    new_teams["guarantee"][CLUSTER] = new.teams["guarantee"][CLUSTER]
+    times, suits = len(new_teams) * demands, np.repeat(any_node(len(new.nodes)), demands, axis=0)
     classes, spent = np.repeat(new.classes, times), np.repeat(new.spent, times, axis=0)
     per_node = np.zeros(demands, np.int32)
     fewest = fewest_by_demand(new.nodes["gpus"], suits, per_node, int(new.nodes["gpus"].sum()))
-    return new._replace(teams=kept, classes=classes, spent=spent, suits=suits, per_node=per_node, fewest=fewest)
+    return new._replace(teams=new_teams, classes=classes, spent=spent, suits=suits, per_node=per_node, fewest=fewest)
 
 
 def _held(state: State, j: int) -> list[int]:
     """The seats of a job, the one taken last first."""
-    found, seat = [], int(state.jobs["seat"][j])
+    seats, seat = [], int(state.jobs["seat"][j])
     while seat >= 0:
-        found.append(seat)
+        seats.append(seat)
         seat = int(state.seats["next"][seat])
-    return found
+    return seats
 
 
 def _sit(new: State, j: int, seats: list[int]) -> None:

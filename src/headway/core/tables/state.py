@@ -71,7 +71,7 @@ class State(NamedTuple):
     leaves: NDArray[Any]
     seats: NDArray[Any]
     held_links: NDArray[Any]
-    fewest: NDArray[np.int32]  # by demand: the fewest nodes that can hold so many GPUs
+    fewest: NDArray[np.int32]  # by demand: the fewest nodes that can hold a number of GPUs
     run: NDArray[np.int32]  # jobs with GPUs, sorted by key as of their last event
     classes: NDArray[Any]
     timers: NDArray[Any]
@@ -101,7 +101,7 @@ def new_state(
     suits: NDArray[np.int8] | None = None,
     per_node: NDArray[np.int32] | None = None,
 ) -> State:
-    """An empty state with room for so many jobs on these nodes.
+    """Return an empty state with room for a number of jobs on these nodes.
 
     Of a fabric: `links` are the free links of each leaf, then the free ports of each row of `spines` (-1 for leaves).
     """

@@ -53,7 +53,7 @@ class Team:
 
 
 def team_table(gpus: int, teams: Sequence[Team] = ()) -> NDArray[Any]:
-    """The table of a cluster of so many GPUs with these teams, each after its parent: the first has row 1."""
+    """Return the table of a cluster with `gpus` GPUs and these teams, each after its parent: the first has row 1."""
     table = np.zeros(1 + len(teams), TEAM)
     table[CLUSTER]["guarantee"], table[CLUSTER]["parent"], table[CLUSTER]["weight"] = gpus, -1, 1.0
     table["most_gpus"] = table["most_running"] = NO_MOST

@@ -1,4 +1,4 @@
-"""Questions about jobs that have left the memory, answered from the journal's table of finished jobs."""
+"""Queries about jobs that are no longer in memory, answered from the journal's table of finished jobs."""
 
 import heapq
 import sqlite3
@@ -22,23 +22,27 @@ from headway.live.store.integrity.checksum import verified
 from headway.live.store.journal import Journal
 
 
-def archived_view(state: ClusterState, found: Archived) -> JobView:
+def archived_view(state: ClusterState, archived: Archived) -> JobView:
     """A job as people see it."""
-    return views.view(state, found.job, found.job.ended or 0.0, NOT_WAITING, found.row)
+    return views.view(state, archived.job, archived.job.ended or 0.0, NOT_WAITING, archived.row)
 
 
 def with_retired(
-    state: ClusterState, found: list[JobView], connection: sqlite3.Connection, wanted: JobFilter, kept: Collection[int]
+    state: ClusterState,
+    views_in_memory: list[JobView],
+    connection: sqlite3.Connection,
+    wanted: JobFilter,
+    in_memory: Collection[int],
 ) -> list[JobView]:
-    """Jobs found in memory, and the retired ones that pass the same filter, by number; `kept` were in memory then."""
+    """Jobs found in memory, and the retired ones that pass the same filter, by number; `in_memory`: numbers of jobs in memory."""
     states = sorted(FINAL_STATES if wanted.states is None else wanted.states & FINAL_STATES)
     if not states or not state.past.counts.total():
-        return found
-    parts, given = ["1"], list[Any]()
+        return views_in_memory
+    parts, values = ["1"], list[Any]()
     if wanted.states is not None:
         # The plus keeps several states from being sorted by number: the table is read in that order anyway.
         parts = [f"{'+' if len(states) > 1 else ''}finished.state IN ({', '.join('?' * len(states))})"]
-        given += states
+        values += states
     beyond = None if wanted.newest and not wanted.after_id else wanted.after_id
     for condition, value in (
         ("finished.job < ?" if wanted.newest else "finished.job > ?", beyond),
@@ -51,10 +55,10 @@ def with_retired(
     ):
         if value is not None:
             parts.append(condition)
-            given.append(value)
-    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept), wanted.newest, kept)
+            values.append(value)
+    rows = page(connection, " AND ".join(parts), values, wanted.limit + len(in_memory), wanted.newest, in_memory)
     retired = (archived_view(state, row) for row in rows)
-    merged = heapq.merge(found, retired, key=lambda view: view.job_id, reverse=wanted.newest)
+    merged = heapq.merge(views_in_memory, retired, key=lambda view: view.job_id, reverse=wanted.newest)
     return list(islice(merged, wanted.limit))
 
 
@@ -64,26 +68,26 @@ def users_of(journal: Journal, job_ids: Sequence[int]) -> dict[int, str]:
     return {row[0]: verified("jobs", row)[1] for row in journal.query(sql, *job_ids)} if job_ids else {}
 
 
-def archived_explanation(found: Archived) -> Explanation:
+def archived_explanation(archived: Archived) -> Explanation:
     """Where the wait of a job went that has left the memory."""
-    final = found.job.final or JobState.COMPLETED
-    parts = {REASONS[code]: int(us) for code, us in enumerate(found.receipt_us) if us and code != NOT_WAITING}
-    message = found.job.message or f"it has ended: {final.name}"
-    return Explanation(found.job.id, final.name, "", message, {}, (), (), sum(parts.values()), parts)
+    final = archived.job.final or JobState.COMPLETED
+    parts = {REASONS[code]: int(us) for code, us in enumerate(archived.receipt_us) if us and code != NOT_WAITING}
+    message = archived.job.message or f"it has ended: {final.name}"
+    return Explanation(archived.job.id, final.name, "", message, {}, (), (), sum(parts.values()), parts)
 
 
 def retired_jobs(
-    state: ClusterState, connection: sqlite3.Connection, since: float, kept: Collection[int]
+    state: ClusterState, connection: sqlite3.Connection, since: float, in_memory: Collection[int]
 ) -> list[PastJob]:
     """Jobs submitted since then that ran at all, but for those that are still in memory."""
     rows = page(connection, "jobs.submitted >= ? AND finished.started IS NOT NULL", [since], -1)
-    return [_past_job(state, row) for row in rows if row.job.id not in kept]
+    return [_past_job(state, row) for row in rows if row.job.id not in in_memory]
 
 
-def _past_job(state: ClusterState, found: Archived) -> PastJob:
-    receipt_us = {REASONS[code]: int(us) for code, us in enumerate(found.receipt_us)}
-    run_s = float(found.row["total"]) / found.job.spec.gpus
-    return views.past_job(state, found.job, run_s, receipt_us, int(found.row["attempt"]))
+def _past_job(state: ClusterState, archived: Archived) -> PastJob:
+    receipt_us = {REASONS[code]: int(us) for code, us in enumerate(archived.receipt_us)}
+    run_s = float(archived.row["total"]) / archived.job.spec.gpus
+    return views.past_job(state, archived.job, run_s, receipt_us, int(archived.row["attempt"]))
 
 
 def active_rows(

@@ -96,14 +96,14 @@ def shared_out(state: ClusterState) -> tuple[dict[int, int], list[int]]:
     running = state.tables.run[: int(state.tables.counts["running"][0])].tolist()
     firm = {row: bool(jobs["min_runtime"][row] == np.inf) for row in running}
     owner: dict[int, int] = {}
-    kept = [0] * len(teams)
+    covered = [0] * len(teams)
     for row in (row for row in running if firm[row]):  # even where less is left than they hold
         t, gpus = int(jobs["team"][row]), int(jobs["gpus"][row])
         while t > CLUSTER:
-            room = guarantees[t] - kept[t]
+            room = guarantees[t] - covered[t]
             if room >= gpus:
                 owner.setdefault(row, t)
-            kept[t] += max(0, min(room, gpus))
+            covered[t] += max(0, min(room, gpus))
             t = parents[t]
     deepest = max((level for level, gpus in zip(levels, guarantees, strict=True) if gpus), default=0)
     for level in range(deepest, 0, -1):
@@ -111,20 +111,20 @@ def shared_out(state: ClusterState) -> tuple[dict[int, int], list[int]]:
             t, gpus = int(jobs["team"][row]), int(jobs["gpus"][row])
             while levels[t] > level:
                 t = parents[t]
-            if row in owner or levels[t] != level or kept[t] + gpus > guarantees[t]:
+            if row in owner or levels[t] != level or covered[t] + gpus > guarantees[t]:
                 continue
             owner[row] = t
             while t >= CLUSTER:
-                kept[t] += gpus
+                covered[t] += gpus
                 t = parents[t]
-    return owner, kept
+    return owner, covered
 
 
 def running_words(state: ClusterState, job: Job, message: str, now: float) -> str:
     """The same sentence with whose GPUs a running job has."""
     queues, owner_of = state.teams.queues, shared_out(state)
     assert queues is not None
-    (owner, kept), name = owner_of, state.teams.name_of(job.spec)
+    (owner, covered), name = owner_of, state.teams.name_of(job.spec)
     if job.row in owner:
         return f"{message}, on GPUs that queue {state.teams.label(owner[job.row])[0]} is guaranteed"
     if not job.spec.may_preempt:
@@ -136,7 +136,7 @@ def running_words(state: ClusterState, job: Job, message: str, now: float) -> st
     notice = state.engine.options.notice
     if under := notice_in(state, state.tables.jobs[job.row]):
         return f"{line}. It is {notice_words(under, now)}"
-    lenders = _lenders(state, kept)
+    lenders = _lenders(state, covered)
     if not lenders:
         return f"{line}. Nobody is guaranteed the GPUs that are borrowed now"
     whose = joined([f"{queue} leaves {counted(gpus, 'GPU')}" for queue, gpus in lenders[:MOST_LENDERS]])
@@ -144,11 +144,11 @@ def running_words(state: ClusterState, job: Job, message: str, now: float) -> st
     return f"{line}. Of what others are guaranteed {whose} unused: when a job of theirs needs these GPUs, {keeps}"
 
 
-def _lenders(state: ClusterState, kept: list[int]) -> list[tuple[str, int]]:
+def _lenders(state: ClusterState, covered: list[int]) -> list[tuple[str, int]]:
     """Queues that use less than they are guaranteed, the lowest that do, and by how much."""
     queues = state.teams.queues
     assert queues is not None
-    idle = {queue.name: queue.guaranteed_gpus - kept[queues.rows[queue.name]] for queue in queues.queues}
+    idle = {queue.name: queue.guaranteed_gpus - covered[queues.rows[queue.name]] for queue in queues.queues}
     below = {
         queue.name: sum(idle[child.name] for child in queues.queues if child.parent == queue.name)
         for queue in queues.queues

@@ -1,4 +1,4 @@
-"""Why a job waits: one cause of the closed list, the numbers behind it, who is ahead, what would change it, and where its wait went.
+"""Why a job waits: one cause of the closed list, the numbers behind it, the jobs ahead, what would change it, and the wait receipt.
 
 A job that can never start is refused when it is submitted, so that is no cause of a wait.
 """
@@ -73,7 +73,7 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     numbers = _numbers(state, job, now, len(ahead))
     first = reserved(state, now, sees) if waits else None
     ahead_of_it = first if first and first.job.id != job.id and meets(state, job, first.kept.nodes) else None
-    kept = first.kept if first and (first.job.id == job.id or reason == "backfill_reservation") else None
+    reservation = first.kept if first and (first.job.id == job.id or reason == "backfill_reservation") else None
     too_short = min_runtimes(state, job, now, sees) if reason == "min_runtime" else ()
     message, change = _words(state, job, reason, numbers, now)
     if waits and not job.blockers and asked_by(job.spec).gpus_per_node:
@@ -90,11 +90,11 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
         )
         change = ["a job with GPUs ends"]
-    if kept and reason == "gpus" and any(h.why == COMES_FIRST for h in kept.holders) and _demotes(state):
+    if reservation and reason == "gpus" and any(h.why == COMES_FIRST for h in reservation.holders) and _demotes(state):
         change.append("a job that comes before it has run so long that it comes after it")
-    if kept or too_short:
+    if reservation or too_short:
         firm = first is not None and first.firm
-        message, change = _kept_words(state, job, kept, firm, too_short, message, change, now)
+        message, change = _kept_words(state, job, reservation, firm, too_short, message, change, now)
     if ahead_of_it and reason in OF_ROOM and not job.blockers:
         change = behind(state, job, ahead_of_it, change, now)
     if dear:
@@ -104,7 +104,7 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     wait_us = sum(receipt_us.values())
     notices = returning(state, job, sees) if reason == "notice" else ()
     about = (job.id, shown, reason, message, numbers, seen, tuple(change), wait_us, receipt_us)
-    return Explanation(*about, kept, too_short, notices)
+    return Explanation(*about, reservation, too_short, notices)
 
 
 def _demotes(state: ClusterState) -> bool:
@@ -194,11 +194,12 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []
         return line, ["the jobs ahead start", *passes]
     again = "it was preempted and " if reason == "preempted" else "it "
-    left = "none is" if not free else f"{free} {'is' if free == 1 else 'are'}"
+    free_words = "none is" if not free else f"{free} {'is' if free == 1 else 'are'}"
     there, ends = (", and", " there") if where else (" and", "")
-    return f"{again}needs {counted(asked, 'GPU')}{where}{there} {left} free{ends}; {_are(ahead, 'job')} ahead of it", [
-        f"a job with GPUs{' of these nodes' if where else ''} ends"
-    ]
+    return (
+        f"{again}needs {counted(asked, 'GPU')}{where}{there} {free_words} free{ends}; {_are(ahead, 'job')} ahead of it",
+        [f"a job with GPUs{' of these nodes' if where else ''} ends"],
+    )
 
 
 def _migrations_words(state: ClusterState, job: Job, now: float) -> list[str]:
@@ -219,7 +220,7 @@ def _are(count: int, what: str) -> str:
 def _kept_words(
     state: ClusterState,
     job: Job,
-    kept: Reserved | None,
+    reservation: Reserved | None,
     firm: bool,
     too_short: tuple[Holder, ...],
     message: str,
@@ -231,29 +232,27 @@ def _kept_words(
         ends = joined([f"that of job {h.job_id} {within((h.until or now) - now)}" for h in too_short])
         message += f". Jobs that come after it have minimum run times, which end: {ends}"
         change = ["one of these minimum run times ends", "a job with GPUs ends"]
-    if kept is None:
+    if reservation is None:
         return message, change
-    if kept.job_id == job.id:
-        one = sum(kept.nodes.values()) == 1
-        parts = [f"{places(kept)} {'is' if one else 'are'} kept for it, {bound(kept, now)}"]
-        parts.append(holding(kept, now) if kept.by else "")
+    if reservation.job_id == job.id:
+        one = sum(reservation.nodes.values()) == 1
+        parts = [f"{places(reservation)} {'is' if one else 'are'} kept for it, {bound(reservation, now)}"]
+        parts.append(holding(reservation, now) if reservation.by else "")
         parts.append("Jobs that come before it in the order may still go first")
         return ". ".join([message, *(part for part in parts if part)]), change
-    other = whose(kept)
-    message = (
-        f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"
-    )
+    other = whose(reservation)
+    message = f"there would be room, but GPUs are kept for {other}, which comes before it: {places(reservation)}, {bound(reservation, now)}"
     nodes = booked(state, job, now)
     message += f". Besides, {nodes}" if nodes else ""
-    return message, [f"{other} starts", *_earlier(state, job, kept, firm)]
+    return message, [f"{other} starts", *_earlier(state, job, reservation, firm)]
 
 
-def _earlier(state: ClusterState, job: Job, kept: Reserved, firm: bool) -> list[str]:
+def _earlier(state: ClusterState, job: Job, reservation: Reserved, firm: bool) -> list[str]:
     """What would let a job pass the reservation of another: being gone in time."""
     change, grace_s = [], state.site.grace_s(job.spec)
-    if kept.passable_s is not None and job.spec.time_limit is None and kept.passable_s > 2 * grace_s:
+    if reservation.passable_s is not None and job.spec.time_limit is None and reservation.passable_s > 2 * grace_s:
         change.append(
-            f"a time limit of at most {kept.passable_s - grace_s:.0f} s, after which it would be gone in time"
+            f"a time limit of at most {reservation.passable_s - grace_s:.0f} s, after which it would be gone in time"
         )
     if state.engine.options.preempts and not job.spec.may_preempt and not firm:
         change.append("a checkpoint folder: it could then start now, and be stopped when the GPUs are needed")

@@ -110,11 +110,11 @@ class Ahead(SimulatedWorld):
         """The nodes that the job got, or is promised, in order."""
         if self.at_once and self.at_once.kind == PROMISE:
             return [node for node, _ in self.at_once.places]
-        found, seat = [], int(self.state.jobs["seat"][self.wanted])
+        nodes, seat = [], int(self.state.jobs["seat"][self.wanted])
         while seat >= 0:
-            found.append(int(self.state.seats["node"][seat]))
+            nodes.append(int(self.state.seats["node"][seat]))
             seat = int(self.state.seats["next"][seat])
-        return sorted(found)
+        return sorted(nodes)
 
 
 class Forecast:

@@ -40,8 +40,8 @@ class RunTimes:
         known = i < len(self.times)
         beyond = np.searchsorted(-self.lives, -share * self.lives[i], side="left")
         at = self.times[np.where(known, beyond - 1, 0)] if len(self.times) else ran_s
-        found: Seconds = np.where(known, at - ran_s, np.maximum(UNKNOWN_S, ran_s))
-        return found
+        seconds: Seconds = np.where(known, at - ran_s, np.maximum(UNKNOWN_S, ran_s))
+        return seconds
 
 
 class Guesses:
@@ -85,8 +85,8 @@ def _costs(jobs: list[Job | None], spec: JobSpec, measured: Callable[[Job], Mean
             for size in (job.spec.gpus, 0):
                 by_size[size] = by_size.get(size, Mean()).plus(measured(job).value)
     every = by_size.get(0, Mean())
-    found = []
+    costs = []
     for job in jobs:
         own, gpus = (Mean(), spec.gpus) if job is None else (measured(job), job.spec.gpus)
-        found.append(own.value if own.count else by_size.get(gpus, every).value)
-    return np.array(found)
+        costs.append(own.value if own.count else by_size.get(gpus, every).value)
+    return np.array(costs)

@@ -1,4 +1,4 @@
-"""How the manager is doing: how long it takes to decide and to write, how deep the queue is, what went wrong last."""
+"""Health of the manager: times of decisions and writes, length of the queue, last errors."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def depth(state: ClusterState, now: float) -> Depth:
     named = dict(by_queue.most_common(MOST_QUEUES))
     if len(by_queue) > MOST_QUEUES:
         named[OTHER_QUEUES] = sum(by_queue.values()) - sum(named.values())
-    found = counts(state)
-    running = sum(found[each.name] for each in JobState if each.has_processes)
+    by_state = counts(state)
+    running = sum(by_state[each.name] for each in JobState if each.has_processes)
     longest = max((now - job.submitted for job in waiting), default=0.0)
-    return Depth(running, found["PENDING"], found["HELD"], named, max(0.0, longest))
+    return Depth(running, by_state["PENDING"], by_state["HELD"], named, max(0.0, longest))

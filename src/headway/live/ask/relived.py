@@ -1,8 +1,8 @@
-"""The simulated world with the turns of a live manager: what stops and starts took is learnt as it happens, and turns follow from it.
+"""The simulated world with the minimum run times of a live manager, which follow from measured stops and starts.
 
 A live manager does not know what stopping a job takes before it has stopped it once, and waits for the first step of one that reports
-steps. So does this world. From the start of an attempt until its processes run a job holds GPUs and does not run, so its turn begins
-after that; what it then takes until it goes on with its work counts as running, as it does live.
+steps. So does this world. From the start of an attempt until its processes run a job holds GPUs and does not run, so its minimum run time
+begins after that; what it then takes until it goes on with its work counts as running, as it does live.
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""What would have been: the jobs that a live manager ran, put through the simulator under other policies.
+"""Replay: simulate the jobs that a live manager ran under other policies.
 
 The simulator knows how long each job really ran, because it did. Two kinds of jobs are simulated, because they took GPUs, but not averaged:
 those that still run, and those that were cancelled. For both the run time is cut off, and whether a user would have cancelled under
@@ -200,13 +200,13 @@ def _merged(times: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _spans(job: PastJob, save_s: float) -> tuple[Span, ...]:
     """What the attempts of a job take: as they did, with their mean for those that there were not; `save_s` where one was not stopped."""
-    found = [span if span[2] >= 0.0 else (*span[:2], save_s, span[3]) for span in map(_as_span, job.spans)]
-    means = [float(np.mean(column)) for column in zip(*found, strict=True)] or [job.launch_s, 0.0, save_s, 0.0]
-    return (*found, (means[0], means[1], save_s, means[3]))
+    spans = [span if span[2] >= 0.0 else (*span[:2], save_s, span[3]) for span in map(_as_span, job.spans)]
+    means = [float(np.mean(column)) for column in zip(*spans, strict=True)] or [job.launch_s, 0.0, save_s, 0.0]
+    return (*spans, (means[0], means[1], save_s, means[3]))
 
 
-def _as_span(given: Sequence[float]) -> Span:
-    launch_s, heard_s, save_s, gone_s = given
+def _as_span(values: Sequence[float]) -> Span:
+    launch_s, heard_s, save_s, gone_s = values
     return launch_s, heard_s, save_s, gone_s
 
 

@@ -41,7 +41,7 @@ class Reserved:
     nodes: dict[str, int]
     by: float | None
     in_s: float | None
-    passable_s: float | None  # another job passes if it is sure to be gone in so many seconds
+    passable_s: float | None  # another job passes if it is sure to be gone within this time
     holders: tuple[Holder, ...]
     holders_unseen: int  # jobs of others that hold GPUs there too
 
@@ -62,22 +62,24 @@ class First:
 
 def reserved(state: ClusterState, now: float, sees: Sees) -> First | None:
     """The job that has a reservation now, and what is kept for it."""
-    found = state.engine.reservation(now)
-    if found is None:
+    reservation = state.engine.reservation(now)
+    if reservation is None:
         return None
-    nodes = {state.cluster.nodes[node]: gpus for node, gpus in found.places}
-    holders = [_holder(state, found, job, now) for job in _on_nodes(state, dict(found.places))]
+    nodes = {state.cluster.nodes[node]: gpus for node, gpus in reservation.places}
+    holders = [_holder(state, reservation, job, now) for job in _on_nodes(state, dict(reservation.places))]
     seen = [holder for holder in holders if sees(holder.job_id, state.jobs[holder.job_id].user)]
-    job = state.at(found.job)
-    by, gone_by = (at + _grace_s(state, holders, at) if at < np.inf else None for at in (found.bound, found.gone_by))
+    job = state.at(reservation.job)
+    by, gone_by = (
+        at + _grace_s(state, holders, at) if at < np.inf else None for at in (reservation.bound, reservation.gone_by)
+    )
     named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
     shown = job.id if sees(job.id, job.user) else None
     in_s, passable_s = (None if at is None else max(0.0, at - now) for at in (by, gone_by))
-    return First(job, Reserved(shown, nodes, by, in_s, passable_s, named, len(holders) - len(seen)), found.firm)
+    return First(job, Reserved(shown, nodes, by, in_s, passable_s, named, len(holders) - len(seen)), reservation.firm)
 
 
 def passes(state: ClusterState, job: Job, first: First, now: float) -> bool:
-    """Whether a job that waits behind the one with a reservation may take GPUs of its place (docs/semantics.md, rule 11)."""
+    """Whether a job that waits behind the one with a reservation may take GPUs of its place (docs/semantics.md, rules 21 and 22)."""
     stops = state.engine.options.preempts and job.spec.may_preempt
     if stops and not first.firm:
         return True
@@ -90,7 +92,7 @@ def behind(state: ClusterState, job: Job, first: First, change: list[str], now: 
     smaller = job.spec.gpus < first.job.spec.gpus
     if smaller and passes(state, job, first, now):
         return change
-    found = [f"{first.words}, for which GPUs are kept, starts, and more GPUs become free"]
+    changes = [f"{first.words}, for which GPUs are kept, starts, and more GPUs become free"]
     suits, nodes = state.demands.suits(job.spec), state.tables.nodes
     others = sum(
         int(nodes["gpus"][x])
@@ -98,20 +100,20 @@ def behind(state: ClusterState, job: Job, first: First, change: list[str], now: 
         if suits[x] and not nodes["closed"][x] and name not in first.kept.nodes
     )
     if smaller and others >= job.spec.gpus:
-        found.append(f"GPUs of other nodes become free, too few for {first.words}")
-    return found
+        changes.append(f"GPUs of other nodes become free, too few for {first.words}")
+    return changes
 
 
-def _on_nodes(state: ClusterState, kept: dict[int, int]) -> Iterable[Job]:
+def _on_nodes(state: ClusterState, reserved_gpus: dict[int, int]) -> Iterable[Job]:
     """The jobs with GPUs on nodes of a reservation that are not free enough for it."""
     free = state.tables.nodes["free"]
-    short = {node for node, gpus in kept.items() if gpus > free[node]}
+    short = {node for node, gpus in reserved_gpus.items() if gpus > free[node]}
     return (job for job in state.active_jobs() if any(node in short for node, _ in job.places))
 
 
-def _holder(state: ClusterState, found: Reservation, job: Job, now: float) -> Holder:
+def _holder(state: ClusterState, reservation: Reservation, job: Job, now: float) -> Holder:
     row: Any = state.tables.jobs[job.row]
-    until, limit_at = found.free_by.get(job.row, np.inf), now + float(row["limit"]) - state.run_s(job, now)
+    until, limit_at = reservation.free_by.get(job.row, np.inf), now + float(row["limit"]) - state.run_s(job, now)
     if row["state"] == JobState.STOPPING:
         until, why = now + float(row["save"]), MIN_RUNTIME
     elif until == np.inf:
@@ -143,7 +145,7 @@ def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
 
 def min_runtimes(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:
     """Return the running jobs after this one whose minimum run times are not over, the first to end first."""
-    rows, options, found = state.tables.jobs, state.engine.options, list[Holder]()
+    rows, options, holders = state.tables.jobs, state.engine.options, list[Holder]()
     suits = state.demands.suits(job.spec)
     mine = (rows["k1"][job.row], rows["k2"][job.row], job.row)
     for other in state.active_jobs():
@@ -156,8 +158,8 @@ def min_runtimes(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple
         ends = float(row["started"]) + max(options.min_runtime, float(row["min_runtime"]), costs)
         if now < ends < np.inf:
             why = FIRST_STEP if other.attempts.waits_for_step else MIN_RUNTIME
-            found.append(Holder(other.id, other.spec.gpus, ends, why))
-    return tuple(sorted(found, key=lambda holder: (holder.until or 0.0, holder.job_id)))[:MOST_NAMED]
+            holders.append(Holder(other.id, other.spec.gpus, ends, why))
+    return tuple(sorted(holders, key=lambda holder: (holder.until or 0.0, holder.job_id)))[:MOST_NAMED]
 
 
 # ---- words
@@ -171,20 +173,20 @@ def within(seconds: float) -> str:
     return f"in {max(0.0, seconds):.0f} s"
 
 
-def places(kept: Reserved) -> str:
+def places(reservation: Reserved) -> str:
     """Where: 4 GPUs on n000 and 4 GPUs on n001."""
-    parts = [f"{counted(gpus, 'GPU')} on {node}" for node, gpus in kept.nodes.items()]
+    parts = [f"{counted(gpus, 'GPU')} on {node}" for node, gpus in reservation.nodes.items()]
     return joined([*parts[:8], f"more on {len(parts) - 8} other nodes"] if len(parts) > 8 else parts)
 
 
-def bound(kept: Reserved, now: float) -> str:
+def bound(reservation: Reserved, now: float) -> str:
     """By when, and why then; or why nobody can say."""
-    if kept.by is None:
-        free = "when it becomes free" if sum(kept.nodes.values()) == 1 else "as they become free"
-        return f"{free}; no bound can be given, because {_why_unknown(kept)}"
-    last = max((h for h in kept.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
+    if reservation.by is None:
+        free = "when it becomes free" if sum(reservation.nodes.values()) == 1 else "as they become free"
+        return f"{free}; no bound can be given, because {_why_unknown(reservation)}"
+    last = max((h for h in reservation.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
     if last is None:
-        return f"free {within(kept.by - now)} at the latest"
+        return f"free {within(reservation.by - now)} at the latest"
     words = {
         TIME_LIMIT: "its time limit is over",
         MIN_RUNTIME: "its minimum run time is over and it has saved",
@@ -192,13 +194,15 @@ def bound(kept: Reserved, now: float) -> str:
         FIRST_STEP: "it has reported a step (or its start has taken too long) and it has saved",
     }
     gone = f"when job {last.job_id} is gone because {words[last.why]}"
-    if kept.passable_s is not None and kept.by - now > kept.passable_s + 1.0:
-        latest = f"{within(kept.by - now)} at the latest, because jobs that can be preempted may pass it until then"
-        return f"free {within(kept.passable_s)}, {gone}, or {latest}"
-    return f"free {within(kept.by - now)} at the latest, {gone}"
+    if reservation.passable_s is not None and reservation.by - now > reservation.passable_s + 1.0:
+        latest = (
+            f"{within(reservation.by - now)} at the latest, because jobs that can be preempted may pass it until then"
+        )
+        return f"free {within(reservation.passable_s)}, {gone}, or {latest}"
+    return f"free {within(reservation.by - now)} at the latest, {gone}"
 
 
-def _why_unknown(kept: Reserved) -> str:
+def _why_unknown(reservation: Reserved) -> str:
     parts = []
     for why, words in (
         (STAYS, ("has no time limit and cannot be preempted", "have no time limit and cannot be preempted")),
@@ -210,22 +214,22 @@ def _why_unknown(kept: Reserved) -> str:
             ),
         ),
     ):
-        numbers = [holder.job_id for holder in kept.holders if holder.why == why]
+        numbers = [holder.job_id for holder in reservation.holders if holder.why == why]
         if numbers:
             parts.append(f"{named(numbers)} {words[len(numbers) > 1]}")
-    unseen = f"{counted(kept.holders_unseen, 'job')} of other users hold GPUs there"
-    return ", ".join(parts) or (unseen if kept.holders_unseen else "the jobs there have no time limit")
+    unseen = f"{counted(reservation.holders_unseen, 'job')} of other users hold GPUs there"
+    return ", ".join(parts) or (unseen if reservation.holders_unseen else "the jobs there have no time limit")
 
 
-def holding(kept: Reserved, now: float) -> str:
+def holding(reservation: Reserved, now: float) -> str:
     """Who holds the GPUs until then, if they are several: the last of them is named with the bound."""
-    known = [f"job {h.job_id} ({within(h.until - now)})" for h in kept.holders if h.until is not None]
+    known = [f"job {h.job_id} ({within(h.until - now)})" for h in reservation.holders if h.until is not None]
     return f"Until then they are held by {joined(known)}" if len(known) > 1 else ""
 
 
-def whose(kept: Reserved) -> str:
+def whose(reservation: Reserved) -> str:
     """The job that GPUs are kept for, as whoever asks may know it."""
-    return "another job" if kept.job_id is None else f"job {kept.job_id}"
+    return "another job" if reservation.job_id is None else f"job {reservation.job_id}"
 
 
 def named(numbers: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""Who pays for whom: what each queue asks for, is guaranteed, uses, borrows and leaves to others, and what that means for a waiting job."""
+"""Shares of queues: what each requests, is guaranteed, uses, borrows and lends, and what that means for a waiting job."""
 
 import math
 from dataclasses import dataclass
@@ -91,8 +91,8 @@ def is_behind_notices(state: ClusterState, job: Job) -> bool:
     if queue is None or state.teams.queues is None or waits_for_notice(state, job):
         return False
     owing = owing_queue(state, queue, job.spec.gpus)
-    left = owing.guaranteed_gpus - _used(state, owing)
-    return left - _promised_in(state, owing) < job.spec.gpus <= left
+    unused = owing.guaranteed_gpus - _used(state, owing)
+    return unused - _promised_in(state, owing) < job.spec.gpus <= unused
 
 
 def _promised_in(state: ClusterState, above: Queue) -> int:
@@ -126,15 +126,15 @@ def queue_words(
 ) -> tuple[str, list[str]]:
     """Return the message with the part of the job's queue in its wait, and what would change it."""
     queue = state.teams.queue_of(job.spec)
-    kept = booked(state, job, now) if reason == "advance_reservation" else ""
+    booking = booked(state, job, now) if reason == "advance_reservation" else ""
     if queue is None:
-        nodes = f", and {kept}" if kept else ""
+        nodes = f", and {booking}" if booking else ""
         gone = f"Its queue {job.spec.queue!r} is not in the queues file, so nothing is guaranteed to it{nodes}"
         return f"{message}. {gone}", change
     if reason == "quota":
         return _quota_words(state, job, queue)
-    if kept:
-        return f"there would be room, but {kept}", ["that is over", "a time limit by which it would be gone before"]
+    if booking:
+        return f"there would be room, but {booking}", ["that is over", "a time limit by which it would be gone before"]
     owing = owing_queue(state, queue, job.spec.gpus)
     used, guaranteed = _used(state, owing), owing.guaranteed_gpus
     if waits_for_notice(state, job):
@@ -202,20 +202,20 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
 
 def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:
     """Which limit keeps the job waiting."""
-    found = state.teams.broken_limit(job.spec, job.user)
-    if found is None and job.spec.may_preempt and any(_promised_in(state, above) for above in _path(state, queue)):
+    broken = state.teams.broken_limit(job.spec, job.user)
+    if broken is None and job.spec.may_preempt and any(_promised_in(state, above) for above in _path(state, queue)):
         line = "GPUs under notice are promised to jobs before it, and count against the limits of its queue: it comes after these jobs"
         return line, ["these jobs start", "a job with GPUs ends"]
-    if found is None and job.spec.may_preempt:
+    if broken is None and job.spec.may_preempt:
         line = f"jobs of its size before it in queue {queue.name} cannot be preempted, and may borrow no GPUs: it comes after them"
         return line, ["those jobs start", "a job with GPUs ends"]
-    if found is None:
+    if broken is None:
         line = (
             f"it cannot be preempted, and queue {queue.name} already uses what is guaranteed to it: "
             "beyond that such a job gets only GPUs that are guaranteed to nobody"
         )
         return line, [f"a job of queue {queue.name} ends", "a checkpoint folder: it could then borrow GPUs"]
-    where, who, limits, has = found
+    where, who, limits, has = broken
     whose = f"user {who} in queue {where.name}" if who else f"queue {where.name}"
     if int(has["running"] + has["stopping"]) + 1 > limits.running:
         line = f"{whose} may run {counted(limits.running, 'job')} at once, and runs {int(has['running'] + has['stopping'])}"

@@ -1,4 +1,4 @@
-"""What people see: jobs, nodes, numbers. Rows are copied in one go, so that ten thousand jobs are quick."""
+"""Views of jobs, nodes and totals for the API. Rows are copied at once, so that ten thousand jobs are quick."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,8 +74,8 @@ class JobFilter:
 def job_views(state: ClusterState, ids: Sequence[int], now: float) -> list[JobView]:
     """Views of these jobs."""
     rows = np.array([state.jobs[job_id].row for job_id in ids], np.int64)
-    found = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
-    return [view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
+    rows_of_jobs = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
+    return [view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in rows_of_jobs]
 
 
 def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
@@ -146,13 +146,13 @@ def node_views(state: ClusterState) -> list[NodeView]:
         for node, _ in job.places:
             on.setdefault(node, []).append(job.id)
     table, (types, features) = state.tables.nodes, state.cluster.kinds
-    found = []
+    nodes = []
     for node, name in enumerate(state.cluster.nodes):
         here = tuple(on.get(node, ()))
         word = "open" if not table["closed"][node] else "draining" if here else "drained"
         gpus, free = int(table["gpus"][node]), int(table["free"][node])
-        found.append(NodeView(name, gpus, free, word, here, types[node], features[node]))
-    return found
+        nodes.append(NodeView(name, gpus, free, word, here, types[node], features[node]))
+    return nodes
 
 
 def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
@@ -200,14 +200,14 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
 def counts(state: ClusterState) -> dict[str, int]:
     """How many jobs are in each state, as people see it."""
     states = state.tables.jobs["state"][: len(state.jobs)]
-    found = np.bincount(states, minlength=len(JobState)).tolist()
+    by_state = np.bincount(states, minlength=len(JobState)).tolist()
     # The engine holds whatever is blocked; people call only those HELD that a person holds.
     held = np.nonzero(states == JobState.HELD)[0]
     not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held)
-    found[JobState.PENDING] += found[JobState.FUTURE] + not_by_people
-    found[JobState.HELD] -= not_by_people
+    by_state[JobState.PENDING] += by_state[JobState.FUTURE] + not_by_people
+    by_state[JobState.HELD] -= not_by_people
     past = state.past.counts
-    return {each.name: found[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
+    return {each.name: by_state[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
 
 
 def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[str, float]:

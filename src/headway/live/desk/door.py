@@ -1,4 +1,4 @@
-"""What everyone at the desk works on."""
+"""The objects that all request handlers share."""
 
 from headway.live.desk.followers import Followers
 from headway.live.world import LiveWorld

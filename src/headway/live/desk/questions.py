@@ -1,4 +1,4 @@
-"""Questions about jobs, nodes and the manager itself, answered from memory, and from the journal's file for jobs that have left it."""
+"""Queries about jobs, nodes and the manager, answered from memory, or from the journal's file for jobs no longer in memory."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -38,8 +38,8 @@ class Questions(Door):
         with self._world.lock:
             if job_id in self._state.jobs:
                 return views.job_views(self._state, [job_id], self.clock())[0]
-        found = self._archived(job_id)
-        return archive.archived_view(self._state, found) if found else None
+        archived = self._archived(job_id)
+        return archive.archived_view(self._state, archived) if archived else None
 
     def attempt_runs(self, job_id: int, attempt: int) -> bool:
         """Return whether this attempt of a job holds GPUs now: it starts, runs or stops."""
@@ -67,16 +67,16 @@ class Questions(Door):
         """These jobs, in this order."""
         with self._world.lock:
             here = [job_id for job_id in job_ids if job_id in self._state.jobs]
-            found = dict(zip(here, views.job_views(self._state, here, self.clock()), strict=True))
-        missing = {job_id: self.job(job_id) for job_id in job_ids if job_id not in found}
-        found |= {job_id: view for job_id, view in missing.items() if view}
-        return [found[job_id] for job_id in job_ids if job_id in found]
+            by_id = dict(zip(here, views.job_views(self._state, here, self.clock()), strict=True))
+        missing = {job_id: self.job(job_id) for job_id in job_ids if job_id not in by_id}
+        by_id |= {job_id: view for job_id, view in missing.items() if view}
+        return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
     def spec(self, job_id: int) -> JobSpec | None:
         """What the job's file says."""
         job = self._state.jobs.get(job_id)
-        found = None if job else self._archived(job_id)
-        return job.spec if job else found.job.spec if found else None
+        archived = None if job else self._archived(job_id)
+        return job.spec if job else archived.job.spec if archived else None
 
     @property
     def restricts_queues(self) -> bool:
@@ -99,8 +99,8 @@ class Questions(Door):
     def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
         """Jobs by number, with filters; page with `after_id`."""
         with self._world.lock:
-            found, kept = views.find(self._state, self.clock(), wanted), frozenset(self._state.jobs)
-        return self._journal.read(lambda file: archive.with_retired(self._state, found, file, wanted, kept))
+            in_memory, ids = views.find(self._state, self.clock(), wanted), frozenset(self._state.jobs)
+        return self._journal.read(lambda file: archive.with_retired(self._state, in_memory, file, wanted, ids))
 
     def history(self, wanted: Wanted) -> list[HistoryRow]:
         """What became of jobs, newest first (see `headway.live.store.history`)."""
@@ -129,14 +129,14 @@ class Questions(Door):
         if past:
             return archive.archived_explanation(past)
         with self._world.lock:
-            found = explain(self._state, self._state.job_named(job_id), self.clock(), sees)
-        return found if found.state in FINAL_STATES else self._remarked(found)
+            explanation = explain(self._state, self._state.job_named(job_id), self.clock(), sees)
+        return explanation if explanation.state in FINAL_STATES else self._remarked(explanation)
 
-    def _remarked(self, found: Explanation) -> Explanation:
+    def _remarked(self, explanation: Explanation) -> Explanation:
         """Return the explanation with what only the executor knows (Slurm is out of reach), or with the loss of the journal."""
         remarks = self._executor.remarks() if isinstance(self._executor, Shared) else ""
         remarks = self._journal.displaced or remarks
-        return replace(found, message=f"{found.message}. {remarks}") if remarks else found
+        return replace(explanation, message=f"{explanation.message}. {remarks}") if remarks else explanation
 
     def nodes(self) -> list[NodeView]:
         """The nodes, what is free on them, and who is there."""
@@ -146,8 +146,8 @@ class Questions(Door):
     def workload(self, since: float) -> list[PastJob]:
         """Jobs submitted since then that ran, for replay."""
         with self._world.lock:
-            found, kept = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
-        return self._journal.read(lambda file: archive.retired_jobs(self._state, file, since, kept)) + found
+            in_memory, ids = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
+        return self._journal.read(lambda file: archive.retired_jobs(self._state, file, since, ids)) + in_memory
 
     def late_rounds(self, since: float) -> list[tuple[float, float]]:
         """When the engine was to decide since then, and when it did, where that was later; for replay too."""

@@ -1,4 +1,4 @@
-"""What people ask the manager to do to jobs and nodes: done in the engine's thread, answered when it is on disk."""
+"""Commands on jobs and nodes: performed in the engine's thread, answered when they are on disk."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -26,17 +26,17 @@ def find_executor(spec: str, data: Path) -> Executor:
     name, options = split(spec)
     if not is_outside(name) and name not in executor_names():
         raise unknown("executor", name, executor_names())
-    found = imported("executor", name if is_outside(name) else f"{executors.__name__}.{name}:EXECUTOR")
+    kind = imported("executor", name if is_outside(name) else f"{executors.__name__}.{name}:EXECUTOR")
     hooks = [hook for hook in vars(Executor) if not hook.startswith("_")]
-    missing = [hook for hook in hooks if not callable(getattr(found, hook, None))]
-    if not isinstance(found, type) or missing:
+    missing = [hook for hook in hooks if not callable(getattr(kind, hook, None))]
+    if not isinstance(kind, type) or missing:
         raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or hooks)}")
-    if options and "options" not in inspect.signature(found).parameters:
+    if options and "options" not in inspect.signature(kind).parameters:
         raise BadInput(f"executor {name!r} takes no options: leave out {', '.join(options)}")
     try:
-        made: Executor = found(data, options) if options else found(data)
+        executor: Executor = kind(data, options) if options else kind(data)
     except HeadwayError:
         raise
     except Exception as error:  # one from outside may raise anything
-        raise BadInput(f"executor {name!r}: {found.__name__}(data) failed: {raised(error, __file__)}") from None
-    return made
+        raise BadInput(f"executor {name!r}: {kind.__name__}(data) failed: {raised(error, __file__)}") from None
+    return executor

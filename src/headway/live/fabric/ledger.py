@@ -26,12 +26,12 @@ class SliceLedger:
             if links or not served.spans(gpus):
                 self._hold(job, holdings(served.certificate(gpus, links).as_json()))
 
-    def admit(self, job: int, found: Slice) -> None:
+    def admit(self, job: int, slice_of_job: Slice) -> None:
         """Take the certificate of a start; BadInput with the verifier's reason if it is not accepted."""
         self.give_back(job)
-        if found.certificate is None:
+        if slice_of_job.certificate is None:
             return  # it shares links, and nothing is promised to it
-        content, name = json.loads(found.text), _name(job)
+        content, name = json.loads(slice_of_job.text), _name(job)
         try:
             admitted([(name, content)], self._served.fabric, in_force=self._holder)
         except BadInput as error:

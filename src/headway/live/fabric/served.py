@@ -27,13 +27,13 @@ Links = tuple[tuple[int, int], ...]  # (leaf, a bit per spine)
 
 def fabric_of(name: str) -> Fabric:
     """The fabric of this name or file; one whose links can be reserved."""
-    found = load_fabric(name)
-    if found.kind != "leaf-spine" or found.ocs is not None:
-        kind = f"{found.kind} with optical switches" if found.ocs else found.kind
+    fabric = load_fabric(name)
+    if fabric.kind != "leaf-spine" or fabric.ocs is not None:
+        kind = f"{fabric.kind} with optical switches" if fabric.ocs else fabric.kind
         raise BadInput(
             f"fabric {name}: it is {kind}: links can be reserved on leaf-spine fabrics without optical switches only"
         )
-    return found
+    return fabric
 
 
 def with_fabric(cluster: Cluster, fabric: Fabric) -> Cluster:

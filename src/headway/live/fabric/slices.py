@@ -57,16 +57,16 @@ def slice_of(served: ServedFabric, spec: JobSpec, gpus: tuple[int, ...], links: 
     return Slice(certificate, certificate.as_text(served.key), plan)
 
 
-def files_of(served: ServedFabric, found: Slice) -> dict[str, str]:
+def files_of(served: ServedFabric, slice_of_job: Slice) -> dict[str, str]:
     """The files of an attempt's folder: for `fabric verify`, for the operator, and for the job."""
-    files = {PLAN: found.plan} if found.plan else {}
-    if found.certificate is None:
+    files = {PLAN: slice_of_job.plan} if slice_of_job.plan else {}
+    if slice_of_job.certificate is None:
         return files
     hall = served.inventory or planned(served.fabric)
-    files[CERTIFICATE] = found.text
+    files[CERTIFICATE] = slice_of_job.text
     for name, undo in ((ROUTES, False), (UNDO, True)):
         try:
-            files[name] = render(found.certificate, hall, "linux", undo=undo)
+            files[name] = render(slice_of_job.certificate, hall, "linux", undo=undo)
         except BadInput as error:  # an inventory that lacks something: the job runs, and the file says what is missing
             files[name] = f"# {error}\nexit 1\n"
     return files
@@ -82,8 +82,8 @@ def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
     inside = Dimension(Kind.SWITCH, each, fabric.server_gbps) if even and each > 1 else None
     across = len(by_server) if even else len(gpus)
     between = Dimension(Kind.SWITCH, across, fabric.link_gbps) if across > 1 else None
-    found = tuple(dimension for dimension in (inside, between) if dimension)
-    return Topology("slice", found) if found else None
+    dimensions = tuple(dimension for dimension in (inside, between) if dimension)
+    return Topology("slice", dimensions) if dimensions else None
 
 
 @lru_cache(256)

@@ -1,1 +1,1 @@
-"""The manager over HTTP: routes, tokens, and what every request passes first. Imports `live` and `client`."""
+"""The manager over HTTP: routes, tokens, and checks of every request. Imports `live` and `client`."""

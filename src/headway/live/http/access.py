@@ -1,4 +1,4 @@
-"""Who may reach what in the API: scopes as dependencies of the routes, and the one rule about other people's jobs."""
+"""Access control of the API: scopes as dependencies of the routes, and the rule for other users' jobs."""
 
 import re
 from collections.abc import Awaitable, Callable

@@ -195,10 +195,10 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
 
 def _reservations(state: ClusterState, now: float) -> list[Reservation]:
-    found = [one for one in state.teams.bookings if one.end > now]
+    bookings = [one for one in state.teams.bookings if one.end > now]
     return [
         Reservation.model_validate({"nodes": one.nodes, "queue": one.queue, "from": one.begin, "to": one.end})
-        for one in found
+        for one in bookings
     ]
 
 

@@ -1,4 +1,4 @@
-"""The short way to the one route that thousands of requests per second may ask for, and its answers from the journal's thread."""
+"""A fast path for the one route that serves thousands of requests per second, answered from the journal's thread."""
 
 import asyncio
 import contextlib
@@ -54,8 +54,8 @@ class Api(FastAPI):
 
     def make_direct(self, method: str, path: str) -> None:
         """Call this route at once."""
-        found = [route for route in self.routes if getattr(route, "path", "") == path]
-        route: Any = next(route for route in found if method in getattr(route, "methods", ()))
+        routes = [route for route in self.routes if getattr(route, "path", "") == path]
+        route: Any = next(route for route in routes if method in getattr(route, "methods", ()))
         self.direct[method, path] = route.endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""What every request passes before the API sees it: Host, Origin, token, rate and size, in that order; then a place to be worked on.
+"""Checks of every request before the API: Host, Origin, token, rate and size, in that order; then a slot for processing.
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the
@@ -152,13 +152,13 @@ class Guard:
 
 def _headers(scope: Message) -> dict[bytes, str]:
     """The headers that the guard looks at."""
-    found: dict[bytes, str] = {}
+    headers: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in ONCE:
-            if name in found:
+            if name in headers:
                 raise HTTPException(400, f"the header {name.decode()} is given twice: send it once")
-            found[name] = value.decode("latin-1")
-    return found
+            headers[name] = value.decode("latin-1")
+    return headers
 
 
 def _bearer(headers: dict[bytes, str]) -> str:

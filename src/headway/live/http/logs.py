@@ -94,14 +94,14 @@ class RankLog:
     def files(self) -> list[tuple[int, int, Path]]:
         """Start, size and path of the rotated file and of the current one, as far as they are there. While it is rotated, none."""
         before, old = self._number(), self.path.with_name(f"{self.path.name}.1")
-        found: list[tuple[int, int, Path]] = []
+        files: list[tuple[int, int, Path]] = []
         with contextlib.suppress(OSError):
             size = old.stat().st_size
-            found.append(((before or size) - size, size, old))
+            files.append(((before or size) - size, size, old))
         with contextlib.suppress(OSError):
             size = self.path.stat().st_size
-            found.append((before, size, self.path))
-        return found if before == self._number() else []
+            files.append((before, size, self.path))
+        return files if before == self._number() else []
 
     def _number(self) -> int:
         """How many bytes went before the current file."""
@@ -140,11 +140,11 @@ def parse_resume(text: str | None) -> tuple[int, dict[int, int]] | None:
     """`2:0=456,1=0`: attempt 2, rank 0 from byte 456, and so on."""
     if text is None:
         return None
-    found = _RESUME.fullmatch(text)
-    if not found:
+    match = _RESUME.fullmatch(text)
+    if not match:
         raise HTTPException(422, "resume: ATTEMPT:RANK=PLACE,..., as earlier answers said")
-    pairs = (each.partition("=") for each in filter(None, found[2].split(",")))
-    return int(found[1]), {int(rank): int(place) for rank, _, place in pairs}
+    pairs = (each.partition("=") for each in filter(None, match[2].split(",")))
+    return int(match[1]), {int(rank): int(place) for rank, _, place in pairs}
 
 
 class Reader:
@@ -176,8 +176,8 @@ class Reader:
             self.attempt = self.attempt or latest
             more = self.attempt > 0
             while more:
-                found, more = await run_in_threadpool(self._read, over)
-                for part in found:
+                parts, more = await run_in_threadpool(self._read, over)
+                for part in parts:
                     yield part
             if not over:
                 # The logs of a job that waits do not change; those of another attempt are watched after one more look.
@@ -197,14 +197,14 @@ class Reader:
         for rank, path in enumerate(files):
             if rank not in self._logs and self.wanted.rank in {None, rank}:
                 self._logs[rank] = self._begin(rank, path)
-        found, more = [], False
+        parts, more = [], False
         for rank, log in self._logs.items():
             text, grew = log.read(last)
             more |= grew
             if text or log.untold:
                 log.untold = False
-                found.append(Part(self.attempt, rank, self._ranks, text, log.passed_on))
-        return found, more
+                parts.append(Part(self.attempt, rank, self._ranks, text, log.passed_on))
+        return parts, more
 
     def _begin(self, rank: int, path: Path) -> RankLog:
         log = RankLog(path)

@@ -48,8 +48,8 @@ async def as_json(parts: AsyncIterator[Part]) -> AsyncIterator[bytes]:
     async for part in parts:
         # Bytes that are not UTF-8 (or half a character) come as lone surrogates, as Python escapes them.
         text = part.text.decode("utf-8", "surrogateescape")
-        found = {"attempt": part.attempt, "rank": part.rank, "ranks": part.ranks, "at": part.place, "text": text}
-        yield json.dumps(found).encode() + b"\n"
+        content = {"attempt": part.attempt, "rank": part.rank, "ranks": part.ranks, "at": part.place, "text": text}
+        yield json.dumps(content).encode() + b"\n"
     yield b'{"done": true}\n'
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: the owner's token, tokens made for others, and a token for every job.
+"""Tokens: the owner's token, tokens for other users, and a token for every job.
 
 A token is a random secret sent as `Authorization: Bearer ...`. The owner's is a file in the data folder that only its owner can read, so
 the command line picks it up and no other local user can. Tokens for others are kept as SHA-256 hashes: they hold 256 random bits, so no
@@ -137,19 +137,19 @@ class Tokens:
             return f"attempt {attempt} of job {job_id} has ended, and its token with it"
         if token.startswith(SESSION):
             return "the session has ended"
-        found = self._stored.get(_hash(token))
-        if found is not None and self._expired(found):
-            return f"the token {found.name} has expired, ask for a new one"
+        caller = self._stored.get(_hash(token))
+        if caller is not None and self._expired(caller):
+            return f"the token {caller.name} has expired, ask for a new one"
         if token and self._damaged:
             return "the file of tokens is damaged here, tell the operator"
         return "the token is not known here" if token else "a token is needed"
 
     def _attempt_of(self, token: str) -> tuple[int, int] | None:
         """Return the job and the attempt that the token was made for, or None if it is no job's token."""
-        found = _JOB_TOKEN.fullmatch(token)
-        if found is None:
+        match = _JOB_TOKEN.fullmatch(token)
+        if match is None:
             return None
-        job_id, attempt = int(found[1]), int(found[2])
+        job_id, attempt = int(match[1]), int(match[2])
         genuine = hmac.compare_digest(token, job_token(self._secret, job_id, attempt))
         return (job_id, attempt) if genuine else None
 
@@ -221,23 +221,23 @@ def make_token(
             )
     if scope is not Scope.READ:
         refuse_others(user)
-    kept = stored_tokens(data)
-    if name == OWNER or any(each.name == name for each in kept.values()):
+    callers = stored_tokens(data)
+    if name == OWNER or any(each.name == name for each in callers.values()):
         raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
     token = _new_token()
     bound = tuple(dict.fromkeys(queues))
-    _store(data, {**kept, _hash(token): Caller(name, user, scope, expires=expires, queues=bound)})
+    _store(data, {**callers, _hash(token): Caller(name, user, scope, expires=expires, queues=bound)})
     return token
 
 
 def revoke_token(data: Path, name: str) -> None:
     """Make a token worthless."""
-    kept = stored_tokens(data)
-    left = {digest: each for digest, each in kept.items() if each.name != name}
-    if len(left) == len(kept):
-        names = ", ".join(each.name for each in kept.values())
+    callers = stored_tokens(data)
+    others = {digest: each for digest, each in callers.items() if each.name != name}
+    if len(others) == len(callers):
+        names = ", ".join(each.name for each in callers.values())
         raise BadInput(f"there is no token named {name!r}: {names or 'none was made'}")
-    _store(data, left)
+    _store(data, others)
 
 
 def job_secret(data: Path) -> bytes:
@@ -262,9 +262,9 @@ def _private(path: Path, make: Callable[[], str]) -> str:
         known = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.geteuid()
         if known and (text := path.read_text(encoding="ascii").strip()):
             return text
-    made = make()
-    _write_private(path, made + "\n")
-    return made
+    secret = make()
+    _write_private(path, secret + "\n")
+    return secret
 
 
 def _store(data: Path, tokens: dict[str, Caller]) -> None:

@@ -1,4 +1,4 @@
-"""Routes for whoever watches: the cluster at a glance, the queue, the trend, the story of a job, the network, what would have been.
+"""Routes for monitoring: cluster overview, queue, trend, timeline of a job, network, replay.
 
 The dashboard reads these and the other public routes, and nothing else.
 """

@@ -1,4 +1,4 @@
-"""A job as people write it: YAML, command line or batch script. Checked here once, so that the rest can trust it.
+"""Job specifications: YAML, command line or batch script. They are checked here once, so that other code can trust them.
 
 Imports `io` and `errors`.
 """

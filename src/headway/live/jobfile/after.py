@@ -1,4 +1,4 @@
-"""What a job waits for: `12` or `ok:12` (it completed), `any:12` (it ended), `notok:12` (it did not complete), `singleton`.
+"""Dependencies of a job: `12` or `ok:12` (it completed), `any:12` (it ended), `notok:12` (it did not complete), `singleton`.
 
 Slurm's words for these (`afterok:12`) mean the same. A singleton waits for every earlier job of its user and name to end.
 """
@@ -30,16 +30,16 @@ def read_need(value: Any) -> Any:
     text = str(value).strip().lower()
     if text == SINGLETON:
         return text
-    found = _NEED.fullmatch(text)
-    if not found:
+    match = _NEED.fullmatch(text)
+    if not match:
         raise ValueError(f"{value!r}: {HOW}")
-    number = int(found[2])
-    return number if found[1] in (None, OK) else f"{found[1]}:{number}"
+    number = int(match[2])
+    return number if match[1] in (None, OK) else f"{match[1]}:{number}"
 
 
-def as_need(kept: int | str) -> Need:
+def as_need(stored: int | str) -> Need:
     """What a kept value (other than singleton) says."""
-    if isinstance(kept, int):
-        return Need(OK, kept)
-    kind, _, number = kept.partition(":")
+    if isinstance(stored, int):
+        return Need(OK, stored)
+    kind, _, number = stored.partition(":")
     return Need(kind, int(number))

@@ -18,10 +18,10 @@ def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = Fal
     for name, most in MOST.items():
         if (asked := getattr(spec.resources, name) or 0.0) * spec.groups > most:
             raise BadInput(f"resources.{name}: {asked:g} is more than any machine has: ask for less, or leave it out")
-    for found in PATTERN.finditer(spec.output or ""):
-        if not found[2] or found[2] not in PATTERNS or len(found[1]) > 2:
+    for match in PATTERN.finditer(spec.output or ""):
+        if not match[2] or match[2] not in PATTERNS or len(match[1]) > 2:
             known = ", ".join(f"%{letter}" for letter in PATTERNS[1:])
-            raise BadInput(f"output: {found[0]!r} is not known here: write {known}, or %% for the sign itself")
+            raise BadInput(f"output: {match[0]!r} is not known here: write {known}, or %% for the sign itself")
     if spec.network.isolation == "ocs-vclos":
         raise BadInput(
             "network.isolation: ocs-vclos needs optical switches, and there are none here: write vclos or none"

@@ -83,7 +83,7 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
         words = shlex.split(text, comments=True)
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from None
-    found: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     while words:
         word = words.pop(0)
         if word.startswith("--"):
@@ -100,8 +100,8 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
             if not words:
                 raise BadInput(f"{where}: --{option} needs a value")
             value = words.pop(0)
-        found.append((option, value))
-    return found
+        options.append((option, value))
+    return options
 
 
 def _apply(script: Script, option: str, value: str, where: str) -> None:
@@ -160,26 +160,26 @@ def time_limit_s(value: str, where: str) -> float:
 
 def memory_gb(value: str, where: str) -> float:
     """Slurm's memory of a node in GB; without a unit it counts megabytes."""
-    found = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", value, re.ASCII | re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", value, re.ASCII | re.IGNORECASE)
+    if not match:
         raise BadInput(f"{where}: {value!r} is not a size of memory: write 64G or 64000M")
-    scale = {"K": 2**10, "M": 2**20, "": 2**20, "G": 2**30, "T": 2**40}[found[2].upper()]
-    return int(found[1]) * scale / 1e9
+    scale = {"K": 2**10, "M": 2**20, "": 2**20, "G": 2**30, "T": 2**40}[match[2].upper()]
+    return int(match[1]) * scale / 1e9
 
 
 def _after(value: str, where: str) -> list[int | str]:
     """`afterok:1:2,afterany:3,singleton`: all of them must come true."""
-    found: list[int | str] = []
+    needs: list[int | str] = []
     for part in value.split(","):
         kind, *numbers = part.split(":")
         if part == SINGLETON:
-            found.append(part)
+            needs.append(part)
         elif kind in KINDS and numbers and all(re.fullmatch(JOB_NUMBER, number) for number in numbers):
-            found += [int(number) if KINDS[kind] == OK else f"{KINDS[kind]}:{number}" for number in numbers]
+            needs += [int(number) if KINDS[kind] == OK else f"{KINDS[kind]}:{number}" for number in numbers]
         else:
             known = "afterok:JOB[:JOB...], afterany, afternotok or singleton, several with commas"
             raise BadInput(f"{where}: --dependency={part} is not known here: write {known}")
-    return found
+    return needs
 
 
 KINDS = {"afterok": OK, "afterany": ANY, "afternotok": NOTOK}
@@ -302,8 +302,8 @@ def _settle_nodes(fields: dict[str, Any], path: Path) -> None:
     total, each = fields.pop("ntasks"), fields["tasks_per_node"]
     nodes = fields.setdefault("num_nodes", max(1, total // max(1, each)))
     if nodes * each != total:
-        made = f"{counted(nodes, 'node')} with --ntasks-per-node={each} make{'s' * (nodes == 1)} {nodes * each}"
-        raise BadInput(f"{path}: --ntasks={total}, but {made}: leave one of them out")
+        product = f"{counted(nodes, 'node')} with --ntasks-per-node={each} make{'s' * (nodes == 1)} {nodes * each}"
+        raise BadInput(f"{path}: --ntasks={total}, but {product}: leave one of them out")
 
 
 def _settle_gpus(fields: dict[str, Any], path: Path) -> None:

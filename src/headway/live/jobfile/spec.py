@@ -1,4 +1,4 @@
-"""The job file as people write it (YAML or the API), checked at the edge."""
+"""The job specification (YAML or the API) and its validation."""
 
 import re
 import signal
@@ -180,7 +180,7 @@ class JobSpec(_Part):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The jobs it waits for by number, and how each must end."""
-        return tuple(as_need(kept) for kept in self.after if kept != SINGLETON)
+        return tuple(as_need(need) for need in self.after if need != SINGLETON)
 
     @property
     def singleton(self) -> bool:

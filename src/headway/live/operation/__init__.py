@@ -1,4 +1,4 @@
-"""What an operator says to a manager and hears from it: house rules, measures, and the webhook.
+"""Operator settings and monitoring: site rules, measurements, and the webhook.
 
 Imports the job file; `webhook` also the manager.
 """

@@ -1,4 +1,4 @@
-"""What jobs of a live cluster ask of nodes: which row of the engine's table of demands a job has, and what is refused."""
+"""Constraints of live jobs: the row of each job in the engine's table of constraints, and the refusals."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -124,10 +124,10 @@ class LiveDemands:
                 f"constraints: jobs here ask for {have} different kinds of nodes already, which is the most: "
                 "use a constraint that others have, or try again when theirs have ended"
             )
-        left = MOST_DEMANDS - len(self._users)
-        if own and own >= left:
+        unused = MOST_DEMANDS - len(self._users)
+        if own and own >= unused:
             raise WrongState(
-                f"constraints: jobs of {user} ask for {counted(own, 'different kind')} of nodes already, and {max(0, left)} more "
+                f"constraints: jobs of {user} ask for {counted(own, 'different kind')} of nodes already, and {max(0, unused)} more "
                 "are left for everybody: use a constraint that one of them has, or try again when some of them have ended"
             )
 
@@ -180,7 +180,7 @@ def nodes_words(
     has = f"{count} node has" if count == 1 else f"{count or 'no'} {'nodes have' if count else 'node has'}"
     jobs = f"{counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
     change = [one for one in change if "strict=no" not in one]  # more nodes would not help
-    return f"{again}needs {needs}{where}, and {has} so many; {jobs}", change
+    return f"{again}needs {needs}{where}, and {has} that many; {jobs}", change
 
 
 def meets(state: "ClusterState", job: Job, names: Iterable[str]) -> bool:

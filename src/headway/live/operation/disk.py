@@ -1,4 +1,4 @@
-"""The disk that the journal is on: jobs write to it too, and what they fill the journal cannot have.
+"""Free space on the journal's disk, which jobs may fill.
 
 Below a floor nothing more is started, so that what runs is all that can take more; and a file of some size is kept there, which is given
 up when the disk is full, so that the ends of jobs can still be written down. A quota per user would be better, and is the operator's.
@@ -14,13 +14,13 @@ from typing import Final
 LOOK_S: Final = 2.0  # between two looks
 RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 64 * 1024 * 1024  # the ends of some hundred thousand jobs
-MORE: Final = 1.1  # jobs are started again when so many times the floor is free: not on and off
+MORE: Final = 1.1  # jobs are started again when this multiple of the floor is free, to avoid switching on and off
 
 
 def free_bytes(folder: Path) -> int:
     """What the manager can still write there."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
 
 
 class Disk:
@@ -55,11 +55,11 @@ class Disk:
         if self.reserve.exists() and self.reserve.stat().st_size >= RESERVE_BYTES:
             return
         with contextlib.suppress(OSError):  # without it things go on as they would have
-            made = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(made, 0, RESERVE_BYTES)
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
             finally:
-                os.close(made)
+                os.close(descriptor)
 
     def give_up_reserve(self) -> None:
         """Let the journal have what was kept for it."""

@@ -47,20 +47,20 @@ class Histogram:
 
     def cumulative(self) -> list[tuple[str, float]]:
         """(upper bound, values up to it), as Prometheus wants them."""
-        found, so_far = [], 0
+        buckets, so_far = [], 0
         for bound, count in zip([*map(str, self.bounds), "+Inf"], self.counts, strict=True):
             so_far += count
-            found.append((bound, float(so_far)))
-        return found
+            buckets.append((bound, float(so_far)))
+        return buckets
 
 
 def folded(by_queue: Mapping[str, Count], public: Collection[str]) -> dict[str, Count]:
     """The same for those who see only their own jobs: names that people made up for queues are counted together."""
-    found: dict[str, Count] = {}
+    counts: dict[str, Count] = {}
     for name, count in by_queue.items():
         shown = name if name in public else OTHER_QUEUES
-        found[shown] = found[shown] + count if shown in found else count
-    return found
+        counts[shown] = counts[shown] + count if shown in counts else count
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

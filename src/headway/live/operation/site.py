@@ -1,4 +1,4 @@
-"""What the operator says about a cluster beside its nodes: limits on jobs, what all nodes have, and programs around every job."""
+"""Site settings of the operator: limits on jobs, features of all nodes, and programs to run before and after each job."""
 
 from dataclasses import dataclass
 from typing import Final

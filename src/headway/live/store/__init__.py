@@ -1,1 +1,1 @@
-"""What is on disk: the journal, submissions, and how a manager recovers from them. Imports `live` beside it, but not `http`."""
+"""Storage on disk: the journal, submissions, and recovery from them. Imports `live` beside it, but not `http`."""

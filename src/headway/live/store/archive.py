@@ -55,8 +55,8 @@ class Archived:
     @property
     def receipt_us(self) -> NDArray[np.int64]:
         """Whole microseconds by reason."""
-        found: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(1, -1))[0]
-        return found
+        receipt: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(1, -1))[0]
+        return receipt
 
 
 def encode(job: Job) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def encode(job: Job) -> dict[str, Any]:
     return content
 
 
-def decode(content: dict[str, Any], given: tuple[Any, ...]) -> Job:
+def decode(content: dict[str, Any], values: tuple[Any, ...]) -> Job:
     """The record again, with its user, spec, time of submission and array."""
     names = ("user", "spec", "submitted", "array_id", "array_index")
-    return _JOB.validate_python({**content, **dict(zip(names, given, strict=True))})
+    return _JOB.validate_python({**content, **dict(zip(names, values, strict=True))})
 
 
 def as_json(content: Any) -> str:
@@ -104,7 +104,7 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
         "row": row.tolist(),
         "receipt": state.tables.receipts[:, job.row].tolist(),
     }
-    made = HistoryRow(
+    history_row = HistoryRow(
         job_id=job.id,
         user=job.user,
         queue=job.spec.queue,
@@ -121,7 +121,7 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
         exit_code=job.exit_code,
         message=job.message,
     )
-    return made, zlib.compress(as_json(rest).encode(), 1)
+    return history_row, zlib.compress(as_json(rest).encode(), 1)
 
 
 def archived(connection: sqlite3.Connection, job_id: int) -> Archived | None:
@@ -152,13 +152,13 @@ def page(
         yield _revive(rest, (user, spec, submitted, array_id, array_index))
 
 
-def _revive(rest: bytes, given: tuple[Any, ...]) -> Archived:
+def _revive(rest: bytes, columns: tuple[Any, ...]) -> Archived:
     """A job from what was written at its end."""
     content = json.loads(zlib.decompress(rest))
     receipt, values = np.zeros(len(REASONS)), content["row"]
     row = np.array([tuple(values)], JOB) if content.get("format") == FORMAT else job_row(values)
     receipt[: len(content["receipt"])] = content["receipt"]  # what was written before lacks the last reasons
-    return Archived(decode(content["job"], given), row[0], receipt, rest)
+    return Archived(decode(content["job"], columns), row[0], receipt, rest)
 
 
 def from_text(text: str) -> Archived:

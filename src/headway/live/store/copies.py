@@ -54,7 +54,7 @@ def check(path: Path) -> Checked:
             there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not version_of(file) and not {"jobs", "events", "meta"} <= there:
                 return Checked(str(path), ("it is a database, but not a journal of Headway",))
-            found = (*problems(file), *unknown_rows(file))
+            lines = (*problems(file), *unknown_rows(file))
             counts = {
                 name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in there
             }
@@ -63,7 +63,7 @@ def check(path: Path) -> Checked:
             identities = file.execute("SELECT value FROM meta WHERE name = 'identities'").fetchone()
         identity = json.loads(identities[0])[-1] if identities else ""
         end = {"last_job": last_job, "last_row": last[0], "last_time": last[1], "identity": identity}
-        return Checked(str(path), found, **counts, **end)
+        return Checked(str(path), lines, **counts, **end)
     except JournalDamaged as error:
         return Checked(str(path), (error.what,))
     except (sqlite3.DatabaseError, ValueError, TypeError, LookupError) as error:
@@ -93,9 +93,9 @@ def back_up(path: Path, to: Path) -> None:
 
 def put_back(data: Path, copy: Path) -> Path | None:
     """Put a copy in the place of a folder's journal; the one that was there is set aside, and its new name returned."""
-    found = check(copy)
-    if found.problems:
-        raise BadInput(f"{copy} is not a whole journal ({found.problems[0]}): give another copy")
+    checked = check(copy)
+    if checked.problems:
+        raise BadInput(f"{copy} is not a whole journal ({checked.problems[0]}): give another copy")
     data.mkdir(parents=True, exist_ok=True, mode=0o711)
     with folder_lock(data):
         path = data / "journal.db"

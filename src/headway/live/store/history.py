@@ -1,4 +1,4 @@
-"""What became of jobs: one row per job that has ended, kept for as long as the journal is, and the jobs of now beside them.
+"""Job history: one row per ended job, kept as long as the journal, and the current jobs.
 
 A job's row is written in the same transaction as the fact that it ended; the manager's memory holds only the last of them.
 """
@@ -70,20 +70,20 @@ class Wanted:
 
     def where(self) -> tuple[str, list[Any]]:
         """The same as a condition on the table of finished jobs, with its values."""
-        parts, given = ["1"], list[Any]()
+        parts, values = ["1"], list[Any]()
         if self.user is not None:
             parts.append("user = ?")
-            given.append(self.user)
+            values.append(self.user)
         if self.states is not None:
             parts.append(f"state IN ({', '.join('?' * len(self.states))})")
-            given += sorted(self.states)
+            values += sorted(self.states)
         if self.since is not None:
             parts.append("ended >= ?")
-            given.append(self.since)
+            values.append(self.since)
         if self.until is not None:
             parts.append("submitted <= ?")
-            given.append(self.until)
-        return " AND ".join(parts), given
+            values.append(self.until)
+        return " AND ".join(parts), values
 
 
 def history(
@@ -123,10 +123,10 @@ def read_file(path: Path, wanted: Wanted) -> list[HistoryRow]:
 
 def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int] = ()) -> list[HistoryRow]:
     """Finished jobs that are wanted, newest first, but for some."""
-    where, given = wanted.where()
+    where, values = wanted.where()
     most = -1 if wanted.limit is None else wanted.limit + len(but)
     sql = f"SELECT * FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
-    wanted_rows = (row for row in connection.execute(sql, [*given, most]) if row[0] not in but)
+    wanted_rows = (row for row in connection.execute(sql, [*values, most]) if row[0] not in but)
     return [_row(row) for row in islice(wanted_rows, wanted.limit)]
 
 

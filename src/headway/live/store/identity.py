@@ -1,4 +1,4 @@
-"""Whose runs these are: a journal has an identity, and every attempt carries that of the journal that started it.
+"""Identity of a journal: every attempt carries the identity of the journal that started it.
 
 A small file beside the journal (`journal.mark`) says which journal was written last, how far, and when its manager was last alive. So a
 journal that is missing, or an older copy, is noticed. It gets a new identity: no attempt is adopted that it does not know. Job numbers go

@@ -264,9 +264,9 @@ class Journal:
 
     def rows(self, after: int = 0, limit: int = -1) -> list[JournalRow]:
         """Facts and actions that follow number `after`, at most `limit` of them (-1: all)."""
-        found = self.query("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+        stored = self.query("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
         with self._readable():
-            rows = [verified("events", row) for row in found]
+            rows = [verified("events", row) for row in stored]
         return [
             JournalRow(time, kind, job, attempt, json.loads(data), seq) for seq, time, kind, job, attempt, data in rows
         ]
@@ -338,8 +338,8 @@ def _which(path: Path) -> list[tuple[int, int] | None]:
     database = os.fspath(path)
     for name in (database, f"{database}-wal", f"{database}-shm"):
         try:
-            found = os.stat(name)
-            files.append((found.st_dev, found.st_ino))
+            status = os.stat(name)
+            files.append((status.st_dev, status.st_ino))
         except OSError:
             files.append(None)
     return files

@@ -1,4 +1,4 @@
-"""What each row of the journal means for the state of the cluster, beside what the engine records.
+"""Apply a row of the journal to the state of the cluster, beside what the engine records.
 
 The live loop and the replay after a restart go through the same two calls for every row, record then learn, so the state after a restart
 equals the state that wrote the journal.

@@ -1,4 +1,4 @@
-"""What stays in memory of retired jobs: how each ended, and sums. The rest is in the journal's table of finished jobs."""
+"""Memory of retired jobs: how each ended, and totals. The rest is in the journal's table of finished jobs."""
 
 from collections import Counter
 from dataclasses import dataclass, field

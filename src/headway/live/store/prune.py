@@ -1,4 +1,4 @@
-"""Forgetting: jobs that ended long ago leave the archive, and what they ran leaves the journal. Works beside a manager.
+"""Pruning: remove jobs that ended long ago from the archive, and their commands from the journal. Works while a manager runs.
 
 The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. What is
 dropped is what `history` and `show` tell of a job, its command, its environment and, if asked for, its folder with logs.

@@ -97,9 +97,9 @@ def _look_through(journal: Journal) -> None:
     last_job = int(journal.query("SELECT coalesce(max(id), 0) FROM jobs")[0][0])
     behind = last_seq < seq or max(last_job, int(journal.meta(FLOOR) or 0)) < job
     if journal.path.stat().st_size <= CHECKED_BYTES or (data / SUSPECT).exists() or behind:
-        found = journal.read(lambda file: next(problems(file), None))
-        if found:
-            raise JournalDamaged(found)
+        problem = journal.read(lambda file: next(problems(file), None))
+        if problem:
+            raise JournalDamaged(problem)
         (data / SUSPECT).unlink(missing_ok=True)
 
 
@@ -145,14 +145,14 @@ def _from_snapshot(
         empty.clear()
         return unused[0] if unused else fresh(cluster)
 
-    for seq, made in journal.read(snapshot_table.stored):
-        if made is not None and made.setting != wanted:
-            notes.append(f"{_differs(made.setting, wanted)}: the snapshot is not used, and the whole journal is read")
+    for seq, stored in journal.read(snapshot_table.stored):
+        if stored is not None and stored.setting != wanted:
+            notes.append(f"{_differs(stored.setting, wanted)}: the snapshot is not used, and the whole journal is read")
             break
         try:
-            if made is not None:
-                state = on(snapshot.cluster_in(made))
-                return state, seq, load(state, made), notes
+            if stored is not None:
+                state = on(snapshot.cluster_in(stored))
+                return state, seq, load(state, stored), notes
         except (ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
             pass
         notes.append(
@@ -161,9 +161,9 @@ def _from_snapshot(
     return on(_first_cluster(journal)), 0, 0, notes
 
 
-def _differs(made: str, wanted: str) -> str:
+def _differs(stored: str, wanted: str) -> str:
     """In which way another setting differs."""
-    before, now = json.loads(made), json.loads(wanted)
+    before, now = json.loads(stored), json.loads(wanted)
     for name, words in (
         ("policy", "another policy"),
         ("placement", "another placement"),

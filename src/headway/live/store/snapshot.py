@@ -35,11 +35,11 @@ VERSION = 3  # of what a snapshot holds
 def setting(state: ClusterState) -> str:
     """What must be the same for a snapshot to be used: everything that the engine's numbers depend on."""
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
-    made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
-    made["group"] = list(state.engine.policy.group)
+    fields = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
+    fields["group"] = list(state.engine.policy.group)
     queues = _queues_setting(state.teams.queues) if state.teams.queues else ""
     more = {"min_runtimes": dict(state.min_runtimes), "links": list(state.cluster.links), "queues": queues}
-    return as_json({**made, **more})
+    return as_json({**fields, **more})
 
 
 def _queues_setting(queues: Queues) -> str:
@@ -89,27 +89,27 @@ def _records(jobs: Sequence[Job]) -> tuple[list[str], list[Any]]:
     """The specs of jobs, each once (tasks of an array share one), and their records."""
     specs: dict[int, int] = {}
     texts: list[str] = []
-    found = []
+    records = []
     for job in jobs:
         at = specs.setdefault(id(job.spec), len(texts))
         if at == len(texts):
             texts.append(job.spec.model_dump_json(exclude_defaults=True))
-        found.append([encode(job), [job.user, at, job.submitted, job.array_id, job.array_index]])
-    return texts, found
+        records.append([encode(job), [job.user, at, job.submitted, job.array_id, job.array_index]])
+    return texts, records
 
 
 def _tables(state: ClusterState) -> dict[str, Any]:
     """Return the used rows of the engine's tables by name; receipts by job and reason."""
     n, timers = len(state.by_row), int(state.tables.counts["timers"][0])
     used = {"jobs": n, "timers": timers}
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for name, table in state.tables._asdict().items():
         if isinstance(table, Actions):
-            found |= {f"{name}.{part}": value for part, value in table._asdict().items()}
+            tables |= {f"{name}.{part}": value for part, value in table._asdict().items()}
         else:
-            found[name] = table[: used.get(name, len(table))]
-    found["receipts"] = state.tables.receipts[:, :n].T
-    return found | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
+            tables[name] = table[: used.get(name, len(table))]
+    tables["receipts"] = state.tables.receipts[:, :n].T
+    return tables | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
 
 
 def cluster_in(made: Snapshot) -> Cluster:

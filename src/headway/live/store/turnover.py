@@ -1,4 +1,4 @@
-"""What changes the tables as a whole: jobs that are over leave them or come back, and the cluster may be another than before."""
+"""Changes of whole tables: ended jobs are removed or restored, and the cluster may have changed between two managers."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +34,12 @@ def retire(state: "ClusterState", keep: int) -> None:
         job.row = row
 
 
-def recall(state: "ClusterState", found: Archived) -> None:
+def recall(state: "ClusterState", archived: Archived) -> None:
     """Take a retired job back into the tables, as it was when it ended."""
-    job = found.job
+    job = archived.job
     state.past.recall(job)
     state.add(job)
-    readmit(state.tables, job.row, found.row, found.receipt)
+    readmit(state.tables, job.row, archived.row, archived.receipt)
     state.count(job, False)
     state.finished[job.id] = None
 
@@ -59,12 +59,12 @@ def moved_gpus(before: Cluster, after: Cluster, numbered: bool) -> NDArray[np.in
         return np.where(old < after.total, old, GONE)
     first = dict(zip(after.nodes, np.cumsum((0, *after.gpus[:-1])).tolist(), strict=True))
     size = dict(zip(after.nodes, after.gpus, strict=True))
-    found = [
+    moved = [
         first[node] + i if i < size.get(node, 0) else GONE
         for node, gpus in zip(before.nodes, before.gpus, strict=True)
         for i in range(gpus)
     ]
-    return np.array(found, np.int64)
+    return np.array(moved, np.int64)
 
 
 def losers(state: "ClusterState", after: Cluster, numbered: bool) -> list[Job]:

@@ -1,4 +1,4 @@
-"""What a person who watches the cluster sees: the GPU map, the queue, how it goes over time, the story of a job, the network.
+"""Data for monitoring: GPU map, queue, trend, timeline of a job, network.
 
-Imports the other rooms of `live` but `http`. The answers are plain data, so that a recording can give the same.
+Imports the other packages of `live` but `http`. The answers are plain data, so that a recorded run can give the same.
 """

@@ -1,4 +1,4 @@
-"""The answers to whoever watches, live or a recorded run: plain data. Times are seconds since 1970, or those of the trace."""
+"""Response types for monitoring, of a live cluster or a recorded run: plain data. Times are seconds since 1970, or those of the trace."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Heavy questions in a process of their own: compiling and simulating there holds up neither the manager nor its journal."""
+"""Heavy queries in a separate process, so that compiling and simulating delay neither the manager nor its journal."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def answer(module: str) -> None:
 
     os.nice(NICE)
     try:
-        found = import_module(module).answer(json.load(sys.stdin))
+        result = import_module(module).answer(json.load(sys.stdin))
     except HeadwayError as error:
         sys.exit(str(error))
-    json.dump(found, sys.stdout)
+    json.dump(result, sys.stdout)

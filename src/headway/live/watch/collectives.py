@@ -1,4 +1,4 @@
-"""A collective plan as bars over time, for whoever wants to see it: what each dimension of the network sends when."""
+"""A collective plan as bars over time: what each dimension of the network sends when."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -69,26 +69,26 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
     from headway.collectives.schedulers import schedule
 
     network, size = _network(asked["topology"]), min(size_bytes(asked["size"]), MOST_BYTES)
-    found = []
+    plans = []
     # Best chooses its number of chunks up to the one given; then so does what it is compared with.
     how = "most_chunks" if "best" in asked["schedulers"] else "chunks"
     for name in dict.fromkeys(asked["schedulers"]):
         outcome = schedule(network, size, scheduler=name, **{how: asked["chunks"]})
         bars = _bars(outcome)
         numbers = (outcome.time_s, outcome.limit.limit_s, outcome.utilisation)
-        found.append(Planned(outcome.method, len(outcome.plan.chunks), *numbers, bars))
+        plans.append(Planned(outcome.method, len(outcome.plan.chunks), *numbers, bars))
     words = tuple(f"{one.kind} of {one.size}" for one in network.dimensions)
-    return asdict(CollectivePlans(network.name, size, words, tuple(found)))
+    return asdict(CollectivePlans(network.name, size, words, tuple(plans)))
 
 
 def _bars(outcome: Any) -> tuple[Bar, ...]:
     line, first = outcome.timeline, outcome.plan.chunks[0]
     kinds = ["rs"] * len(first.rs) + ["ag"] * len(first.ag)
-    found = []
+    bars = []
     for chunk in range(len(outcome.plan.chunks)):
         for place, kind in enumerate(kinds):
             end = int(line.finish_ps[chunk, place]) - int(line.latency_ps[chunk, place])
             start = end - int(line.occupy_ps[chunk, place])
             dim, sent = int(line.dims[chunk, place]), int(line.sent_bytes[chunk, place])
-            found.append(Bar(dim, chunk, kind, start / PS_PER_S, end / PS_PER_S, sent))
-    return tuple(sorted(found, key=lambda bar: (bar.dimension, bar.start_s)))
+            bars.append(Bar(dim, chunk, kind, start / PS_PER_S, end / PS_PER_S, sent))
+    return tuple(sorted(bars, key=lambda bar: (bar.dimension, bar.start_s)))

@@ -28,12 +28,12 @@ def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
 
 def links_held(state: ClusterState, seen: set[int]) -> tuple[Uplink, ...]:
     """The links of jobs, by leaf and spine."""
-    found, table = [], state.tables.held_links
+    links, table = [], state.tables.held_links
     for job in state.active_jobs():
         entry = int(state.tables.jobs["link"][job.row])
         number = job.id if job.id in seen else HIDDEN
         while entry >= 0:
             row = table[entry]
-            found += [Uplink(int(row["leaf"]), spine, (number,), True) for spine in bits(int(row["mask"]))]
+            links += [Uplink(int(row["leaf"]), spine, (number,), True) for spine in bits(int(row["mask"]))]
             entry = int(row["next"])
-    return tuple(sorted(found, key=lambda link: (link.leaf, link.spine)))
+    return tuple(sorted(links, key=lambda link: (link.leaf, link.spine)))

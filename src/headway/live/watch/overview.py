@@ -1,4 +1,4 @@
-"""The cluster at one moment, and its queue: read from the state in one go, under the manager's lock."""
+"""The cluster and its queue at one time, read from the state at once, under the manager's lock."""
 
 import heapq
 from collections import Counter
@@ -102,7 +102,7 @@ def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
         for gpu in job.seats:
             holders[gpu].append(job.id if job.id in seen else HIDDEN)
     # GPUs of a shared cluster that others use have no job of ours, and are not free.
-    nodes, found = state.tables.nodes, []
+    nodes, result = state.tables.nodes, []
     for node, name in enumerate(state.cluster.nodes):
         base, size = int(nodes["base"][node]), int(nodes["gpus"][node])
         here = [tuple(each) for each in holders[base : base + size]]
@@ -111,8 +111,8 @@ def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
             if others > 0 and not here[gpu]:
                 here[gpu], others = (HIDDEN,), others - 1
         word = "open" if not nodes["closed"][node] else "draining" if any(here) else "drained"
-        found.append(GpuNode(name, word, tuple(here)))
-    return tuple(found)
+        result.append(GpuNode(name, word, tuple(here)))
+    return tuple(result)
 
 
 # ---- the queue
@@ -190,8 +190,8 @@ def levels(seen: Now) -> tuple[Level, ...]:
     running, waiting = Counter[int](), Counter[int]()
     for one, level in zip(seen.states, seen.table["level"].tolist(), strict=True):
         (running if one in ON_GPUS else waiting)[level] += 1
-    low, found = 0.0, []
+    low, result = 0.0, []
     for level, high in enumerate(bounds):
-        found.append(Level(level, low, high if np.isfinite(high) else None, running[level], waiting[level]))
+        result.append(Level(level, low, high if np.isfinite(high) else None, running[level], waiting[level]))
         low = high
-    return tuple(found)
+    return tuple(result)

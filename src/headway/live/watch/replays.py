@@ -1,4 +1,4 @@
-"""What would have been, for whoever asks over HTTP: the jobs of the last hours under other policies."""
+"""Replays over HTTP: the jobs of the last hours under other policies."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any

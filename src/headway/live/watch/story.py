@@ -1,4 +1,4 @@
-"""The life of one job, from its rows of the journal: when it waited, started, ran and stopped, where, and what happened in between."""
+"""The timeline of one job, from its rows of the journal: when it waited, started, ran and stopped, and where."""
 
 import json
 import sqlite3
@@ -43,8 +43,8 @@ def story(manager: "Manager", job: "JobView") -> Story:
         low = first_after(file, job.submitted_at - 1.0)
         return file.execute(SQL, [job.job_id, low, MOST_ROWS + 1]).fetchall()
 
-    found = (verified("events", row) for row in manager.read_journal(ask))
-    rows = [(at, kind, attempt, json.loads(data)) for _, at, kind, _, attempt, data in found]
+    stored = (verified("events", row) for row in manager.read_journal(ask))
+    rows = [(at, kind, attempt, json.loads(data)) for _, at, kind, _, attempt, data in stored]
     phases, marks = tell(rows[:MOST_ROWS], job.submitted_at, manager.cluster.nodes)
     gpus, now = manager.look(lambda state, now: (_gpus(state, job.job_id), now))
     return Story(job.job_id, now, phases, marks, gpus, len(rows) <= MOST_ROWS)
@@ -114,11 +114,11 @@ def _kind(name: str, data: dict[str, Any], words: str) -> str:
 
 
 def _places(data: dict[str, Any], nodes: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    gpus_by_node: dict[str, int] = {}
     for node, gpus in data.get("places", ()):
         name = nodes[int(node)] if int(node) < len(nodes) else f"node {node}"
-        found[name] = found.get(name, 0) + int(gpus)
-    return found
+        gpus_by_node[name] = gpus_by_node.get(name, 0) + int(gpus)
+    return gpus_by_node
 
 
 def _links(data: dict[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How it went: GPUs in use, jobs that run and wait, and jobs that ended, over time; folded from the journal's rows.
+"""The trend: GPUs in use, running, waiting and ended jobs over time, computed from the journal's rows.
 
 The journal is read once for the last day and then goes on from where it was. What was true before the first row that is read follows from
 those rows (a job that stops was running) and, for jobs without any, from what is true now.
@@ -152,7 +152,7 @@ class Watch:
         self._lock = threading.Lock()
 
     def trend(self, last_s: float, steps: int) -> Trend:
-        """The last so many seconds."""
+        """Return the trend of the last `last_s` seconds."""
         with self._lock:
             if self.seq < 0:
                 self._begin()
@@ -178,11 +178,11 @@ class Watch:
         """What the jobs of now do, when the journal has all of it; the rows that follow are read then."""
         for _ in range(TRIES):
             before = self.manager.last_event
-            found = self.manager.look(_active)
+            active = self.manager.look(_active)
             if self.manager.written and self.manager.last_event == before:
                 break
             time.sleep(PAUSE_S)
-        return found
+        return active
 
     def _read(self, after: int) -> None:
         for row in self.manager.read_journal(lambda file: read(file, after)):
@@ -207,14 +207,14 @@ def first_after(file: sqlite3.Connection, time_s: float) -> int:
     high += 1
     while low < high:
         middle = (low + high) // 2
-        found = file.execute("SELECT * FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", [middle]).fetchone()
-        low, high = (middle + 1, high) if found and verified("events", found)[1] < time_s else (low, middle)
+        row = file.execute("SELECT * FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", [middle]).fetchone()
+        low, high = (middle + 1, high) if row and verified("events", row)[1] < time_s else (low, middle)
     return low
 
 
 def read(file: sqlite3.Connection, after: int) -> list[Row]:
-    """The rows that matter, at most the newest so many."""
+    """The rows that matter, at most the newest MOST_ROWS."""
     last = int(file.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
-    found = file.execute(SQL, [max(after, last - MOST_ROWS), *BEFORE])
-    rows = (verified("events", row) for row in found)
+    stored = file.execute(SQL, [max(after, last - MOST_ROWS), *BEFORE])
+    rows = (verified("events", row) for row in stored)
     return [Row(seq, at, kind, job, json.loads(data)) for seq, at, kind, job, _, data in rows]

@@ -1,4 +1,4 @@
-"""A slice written down: issued, checked by a verifier that shares no code with the allocator, and turned into routes.
+"""Certificates of slices: issued, and checked by a verifier that shares no code with the allocator.
 
-Imports the other rooms of `network`.
+Imports the other packages of `network`.
 """

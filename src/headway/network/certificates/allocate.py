@@ -98,14 +98,14 @@ def holders(fabric: Fabric, certificates: Sequence[Certificate], failed: Sequenc
     spines, others = failed_spines(fabric, failed)
     cables = failed_cables(fabric, others)
     names, fibres = {fabric.cable_name(cable) for cable in cables}, {divmod(cable, fabric.uplinks) for cable in cables}
-    found = []
+    numbers = []
     for number, held in enumerate(certificates):
         lost = any(tuple(link) in names for link in held.links)
         lost |= any((one.leaf, one.ocs) in fibres or (one.other_leaf, one.ocs) in fibres for one in held.circuits)
         lost |= any(one.other_leaf < 0 and one.spine in spines for one in held.circuits)
         if lost:
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,27 +187,27 @@ def _refusal(status: int, gpus: int, what: str) -> Answer:
     return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes")
 
 
-def _issue(state: Occupancy, found: _Slice, pattern: Pattern) -> Answer:
-    return Answer(issue_leaf_spine(state.fabric, state.order(found.seats), found.taken, found.width, pattern))
+def _issue(state: Occupancy, chosen: _Slice, pattern: Pattern) -> Answer:
+    return Answer(issue_leaf_spine(state.fabric, state.order(chosen.seats), chosen.taken, chosen.width, pattern))
 
 
 def _two_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
-    found = _search(method, state.room(), gpus, pattern.group)
-    return _issue(state, found, pattern) if len(found.seats) else _refusal(found.status, gpus, "slice")
+    chosen = _search(method, state.room(), gpus, pattern.group)
+    return _issue(state, chosen, pattern) if len(chosen.seats) else _refusal(chosen.status, gpus, "slice")
 
 
 def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
     """Rails: within one server, or whole servers; solve for one rail, the same links on all of them."""
     fabric, free = state.fabric, state.free_per_server()
     if gpus <= fabric.gpus_per_server:
-        found = _search(method, state.room(np.where(free >= gpus, free, 0)), gpus, 0)
-        return _issue(state, found, pattern) if len(found.seats) else Answer(None, f"no server has {gpus} GPUs free")
+        chosen = _search(method, state.room(np.where(free >= gpus, free, 0)), gpus, 0)
+        return _issue(state, chosen, pattern) if len(chosen.seats) else Answer(None, f"no server has {gpus} GPUs free")
     whole = np.asarray(free == fabric.gpus_per_server, np.int64)
-    found = _search(method, state.room(whole), gpus // fabric.gpus_per_server, pattern.group // fabric.gpus_per_server)
-    if not len(found.seats):
-        return _refusal(found.status, gpus, "slice of whole servers")
-    found.seats["gpus"] *= fabric.gpus_per_server
-    return _issue(state, found, pattern)
+    chosen = _search(method, state.room(whole), gpus // fabric.gpus_per_server, pattern.group // fabric.gpus_per_server)
+    if not len(chosen.seats):
+        return _refusal(chosen.status, gpus, "slice of whole servers")
+    chosen.seats["gpus"] *= fabric.gpus_per_server
+    return _issue(state, chosen, pattern)
 
 
 def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
@@ -216,10 +216,12 @@ def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> A
     pod_of_server = np.asarray(fabric.leaf_pod)[fabric.server_leaf]
     best: _Slice | None = None
     for pod in np.argsort(np.bincount(pod_of_server, weights=free), kind="stable"):
-        found = _search(method, state.room(np.where(pod_of_server == pod, free, 0)), gpus, pattern.group)
+        chosen = _search(method, state.room(np.where(pod_of_server == pod, free, 0)), gpus, pattern.group)
         # One leaf (width 0) beats several; of several, the most ranks per leaf.
-        if len(found.seats) and (best is None or (best.width > 0 and (found.width == 0 or found.width > best.width))):
-            best = found
+        if len(chosen.seats) and (
+            best is None or (best.width > 0 and (chosen.width == 0 or chosen.width > best.width))
+        ):
+            best = chosen
     if best:
         return _issue(state, best, pattern)
     room = state.room()

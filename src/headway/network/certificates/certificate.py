@@ -100,10 +100,10 @@ def describe(fabric: Fabric) -> dict[str, Any]:
 def fabric_of(content: dict[str, Any]) -> Fabric:
     """The fabric that a certificate describes."""
     on_leaf, ocs = content["servers_on_leaf"], content.get("ocs")
-    given = {name: value for name, value in content.items() if name != "servers_on_leaf"}
-    given["server_group"] = tuple(np.repeat(np.arange(len(on_leaf)), on_leaf).tolist())
-    given["leaf_pod"] = tuple(content.get("leaf_pod") or ())
-    return Fabric(**given | {"ocs": Ocs(**ocs) if ocs else None})
+    fields = {name: value for name, value in content.items() if name != "servers_on_leaf"}
+    fields["server_group"] = tuple(np.repeat(np.arange(len(on_leaf)), on_leaf).tolist())
+    fields["leaf_pod"] = tuple(content.get("leaf_pod") or ())
+    return Fabric(**fields | {"ocs": Ocs(**ocs) if ocs else None})
 
 
 def certificate_from(content: dict[str, Any]) -> Certificate:

@@ -22,7 +22,7 @@ class Fault(Exception):
 
 
 class Undefined(Fault):
-    """A pattern that does not exist for so many ranks."""
+    """The pattern does not exist for this number of ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +152,11 @@ class Model:
         up, down = self._indices(senders, receivers, here, there)
         up_port, down_port = self._port(here, up), self._port(there, down)
         self._check_path(here, up_port, there, down_port)
-        found = [nics, 2 * (here * self.uplinks + up_port), 2 * (there * self.uplinks + down_port) + 1]
+        links = [nics, 2 * (here * self.uplinks + up_port), 2 * (there * self.uplinks + down_port) + 1]
         far = self.pod_of_leaf[here] != self.pod_of_leaf[there]
         if far.any():
-            found.append(self._core_links(senders[far], here[far], there[far], up[far], up_port[far]))
-        return np.concatenate(found)
+            links.append(self._core_links(senders[far], here[far], there[far], up[far], up_port[far]))
+        return np.concatenate(links)
 
     def _indices(self, senders: Ints, receivers: Ints, here: Ints, there: Ints) -> tuple[Ints, Ints]:
         """The link index on the way up and on the way down, by the certificate's rule."""
@@ -222,10 +222,10 @@ class Model:
             links = self.links_of(senders, receivers)
             if not links.size:
                 continue
-            found, counts = self._counted(links)
-            used[found // 2] = True
+            used_links, counts = self._counted(links)
+            used[used_links // 2] = True
             if counts.max() > worst.flows:
-                cable, down = divmod(int(found[counts.argmax()]), 2)
+                cable, down = divmod(int(used_links[counts.argmax()]), 2)
                 ends = self.cable_name(cable)
                 worst = Worst(int(counts.max()), label, " -> ".join(reversed(ends) if down else ends))
         return worst, used
@@ -239,8 +239,8 @@ class Model:
         if 2 * self.cables > 16 * links.size or self.kind == "rail":
             return np.unique(links, return_counts=True)
         counts = np.bincount(links)
-        found = np.flatnonzero(counts)
-        return found, counts[found]
+        links_in_use = np.flatnonzero(counts)
+        return links_in_use, counts[links_in_use]
 
     def leaf_name(self, leaf: int) -> str:
         """As certificates name leaves."""

@@ -196,12 +196,12 @@ def _misruled(routing: dict[str, Any], fabric: dict[str, Any]) -> str:
     rule, rules = routing["rule"], _OPTICAL if fabric.get("ocs") else _ELECTRICAL
     if rule not in rules:
         return f"field routing.rule: {rule} is for fabrics with an OCS layer"
-    needed, given = rules[rule], set(routing) - {"rule"}
-    if fabric["kind"] == "three-tier" and "cores" in given:
+    needed, fields = rules[rule], set(routing) - {"rule"}
+    if fabric["kind"] == "three-tier" and "cores" in fields:
         needed = needed | {"cores", "core_modulus"}
-    if missing := sorted(needed - given):
+    if missing := sorted(needed - fields):
         return f"field routing.{missing[0]}: missing for {rule}"
-    if further := sorted(given - needed):
+    if further := sorted(fields - needed):
         return f"field routing.{further[0]}: has no meaning with {rule} on this fabric"
     # A spine tells link indices apart by the port that packets come in by.
     twice = [

@@ -28,8 +28,8 @@ from headway.network.slices.solver import PodChoice
 
 def _promised(ranks: int, width: int, pattern: Pattern, unit: int = 1) -> tuple[str, ...]:
     """The job's pattern first, then the others that the theorem promises; with width 0 every permutation is clean."""
-    found = clean_patterns(ranks, width, pattern.group or (unit if unit > 1 else DEFAULT_GROUP), unit)
-    return tuple(str(one) for one in sorted(found, key=lambda one: one != pattern))
+    patterns = clean_patterns(ranks, width, pattern.group or (unit if unit > 1 else DEFAULT_GROUP), unit)
+    return tuple(str(one) for one in sorted(patterns, key=lambda one: one != pattern))
 
 
 def _below_one_leaf(fabric: Fabric, order: tuple[int, ...], pattern: Pattern) -> Certificate:
@@ -78,15 +78,15 @@ def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, patter
 def circuits_of(fabric: Fabric, circuits: Circuits, job: int) -> tuple[Circuit, ...]:
     """The circuits of one job as they stand; also after others' admissions moved some of them."""
     assert fabric.ocs
-    found = []
+    result = []
     for leaf, ocs in np.argwhere(circuits.ports["job"][: fabric.leaves] == job).tolist():
         far = int(circuits.ports["far"][leaf, ocs])
         if far >= fabric.leaves:
             spine, fibre = divmod(far - fabric.leaves, fabric.ocs.spine_fibres)
-            found.append(Circuit(ocs, leaf, spine, fibre))
+            result.append(Circuit(ocs, leaf, spine, fibre))
         elif leaf < far:
-            found.append(Circuit(ocs, leaf, other_leaf=far))
-    return tuple(found)
+            result.append(Circuit(ocs, leaf, other_leaf=far))
+    return tuple(result)
 
 
 def fibre_order(circuits: tuple[Circuit, ...]) -> dict[int, list[int]]:

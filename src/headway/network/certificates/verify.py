@@ -1,4 +1,4 @@
-"""Checking certificates: is every link that a job uses held by it alone, and used by one flow at a time?
+"""Verification of certificates: every link that a job uses is held by this job alone, and used by one flow at a time.
 
 For every pattern a certificate promises, every step is worked out again (`flows`) and every link must carry at
 most one flow and be among the links held. Several certificates together must hold no GPU, link or optical port twice.
@@ -174,16 +174,16 @@ def _difference(described: dict[str, Any], known: dict[str, Any]) -> str:
 
 def _check_signature(content: dict[str, Any], key: bytes | None, verdict: Verdict) -> None:
     """A signature must be right; where the key is known it must be there, and by that key."""
-    given = content.get("signature")
-    if not given:
+    signature = content.get("signature")
+    if not signature:
         if key:
             verdict.reasons.append(f"is not signed; it must be by {fingerprint(key)}")
         return
-    own = key_in(given)
+    own = key_in(signature)
     verdict.signature, verdict.signed_by = "wrong", fingerprint(own)
     if key and own != key:
         verdict.reasons.append(f"is signed by {fingerprint(own)}, not by {fingerprint(key)}")
-    elif not is_signed_by(own, canonical(content), given):
+    elif not is_signed_by(own, canonical(content), signature):
         verdict.reasons.append("the signature does not match: the certificate was changed after it was signed")
     else:
         verdict.signature = "valid" if key else "unchecked"

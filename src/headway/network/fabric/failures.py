@@ -16,19 +16,19 @@ from headway.network.fabric.model import Fabric
 def failed_cables(fabric: Fabric, names: Iterable[str]) -> list[int]:
     """The cables that the names stand for."""
     wanted = set(names)
-    found = set()
+    cables = set()
     for cable in range(fabric.cables if wanted else 0):
         lower, upper = fabric.cable_name(cable)
         switch = _switch(fabric, upper)
         known = {upper, switch, f"{lower}-{upper}", f"{lower}-{switch}"}
         if not wanted.isdisjoint(known):
-            found.add(cable)
+            cables.add(cable)
     for name in sorted(wanted):
-        if not any(_is_named(fabric, cable, name) for cable in found):
+        if not any(_is_named(fabric, cable, name) for cable in cables):
             lower, upper = fabric.cable_name(0)
             fix = f"name a cable such as {lower}-{upper}, or a switch such as {_switch(fabric, upper)}"
             raise BadInput(f"failed {name!r}: {fabric.name} has no such cable or switch: {fix}")
-    return sorted(found)
+    return sorted(cables)
 
 
 def _is_named(fabric: Fabric, cable: int, name: str) -> bool:

@@ -80,10 +80,10 @@ def fabric_from(content: Any, where: str) -> Fabric:
     return fabric_of(check_content(content, FabricFile, where, "fabric"), where)
 
 
-def fabric_of(given: FabricFile, where: str) -> Fabric:
+def fabric_of(file: FabricFile, where: str) -> Fabric:
     """Return the fabric that a file describes; BadInput, with the file, if its parts do not fit together."""
     try:
-        return _fitted(given)
+        return _fitted(file)
     except (_Unfit, BadInput) as reason:
         raise BadInput(f"{where}: {reason}") from None
 
@@ -92,87 +92,87 @@ class _Unfit(Exception):
     """Which field does not fit the others, and why."""
 
 
-def _fitted(given: FabricFile) -> Fabric:
-    group_of_server = _groups(given)
+def _fitted(file: FabricFile) -> Fabric:
+    group_of_server = _groups(file)
     servers = max(Counter(group_of_server).values())
-    nics = servers if given.kind == "rail" else servers * given.gpus_per_server  # on the fullest leaf
-    ocs = _ocs(given, max(group_of_server) + 1, nics) if given.ocs else None
-    spines = _spines(given, nics)
+    nics = servers if file.kind == "rail" else servers * file.gpus_per_server  # on the fullest leaf
+    ocs = _ocs(file, max(group_of_server) + 1, nics) if file.ocs else None
+    spines = _spines(file, nics)
     leaf_pod: tuple[int, ...] = ()
-    if given.kind == "three-tier":
-        per_pod = _needed(given, "leaves_per_pod")
+    if file.kind == "three-tier":
+        per_pod = _needed(file, "leaves_per_pod")
         leaf_pod = tuple(leaf // per_pod for leaf in range(max(group_of_server) + 1))
-        if given.cores_per_group < 1:
+        if file.cores_per_group < 1:
             raise _Unfit("cores_per_group: a three-tier fabric needs at least 1")
-    elif given.cores_per_group:
-        raise _Unfit(f"cores_per_group: only a three-tier fabric has cores (kind is {given.kind})")
-    same = given.model_dump(include=SAME_FIELDS)
+    elif file.cores_per_group:
+        raise _Unfit(f"cores_per_group: only a three-tier fabric has cores (kind is {file.kind})")
+    same = file.model_dump(include=SAME_FIELDS)
     fabric = Fabric(**same, server_group=group_of_server, spines=spines, leaf_pod=leaf_pod, ocs=ocs)
-    if given.spine_ports is not None:
-        _check_ports(given.spine_ports, fabric)
+    if file.spine_ports is not None:
+        _check_ports(file.spine_ports, fabric)
     return fabric
 
 
-def _needed(given: FabricFile, field: str) -> int:
-    value: int | None = getattr(given, field)
+def _needed(file: FabricFile, field: str) -> int:
+    value: int | None = getattr(file, field)
     if value is None:
-        raise _Unfit(f"{field}: missing; a {given.kind} fabric needs it")
+        raise _Unfit(f"{field}: missing; a {file.kind} fabric needs it")
     return value
 
 
-def _groups(given: FabricFile) -> tuple[int, ...]:
+def _groups(file: FabricFile) -> tuple[int, ...]:
     """The leaf or segment of every server, in order."""
-    if given.servers is None:
-        *groups, each = (_needed(given, field) for field in SIZE_FIELDS[given.kind])
-        if math.prod(groups) > MOST_LEAVES or math.prod(groups) * each * given.gpus_per_server > MOST_GPUS:
-            raise _Unfit(f"{SIZE_FIELDS[given.kind][0]}: more than {MOST_LEAVES:,} leaves or {MOST_GPUS:,} GPUs in all")
+    if file.servers is None:
+        *groups, each = (_needed(file, field) for field in SIZE_FIELDS[file.kind])
+        if math.prod(groups) > MOST_LEAVES or math.prod(groups) * each * file.gpus_per_server > MOST_GPUS:
+            raise _Unfit(f"{SIZE_FIELDS[file.kind][0]}: more than {MOST_LEAVES:,} leaves or {MOST_GPUS:,} GPUs in all")
         return tuple(group for group in range(math.prod(groups)) for _ in range(each))
-    if not given.servers:
+    if not file.servers:
         raise _Unfit("servers: the list is empty")
     leaves = []
-    for index, server in enumerate(given.servers):
+    for index, server in enumerate(file.servers):
         field = f"servers.{index}.leaf: server {server.name!r}"
         if server.leaf is None:
             raise _Unfit(f"{field} has NICs but no leaf")
-        if given.leaves is not None and server.leaf >= given.leaves:
-            raise _Unfit(f"{field} is on leaf {server.leaf}, but leaves are 0 to {given.leaves - 1}")
+        if file.leaves is not None and server.leaf >= file.leaves:
+            raise _Unfit(f"{field} is on leaf {server.leaf}, but leaves are 0 to {file.leaves - 1}")
         leaves.append(server.leaf)
     return tuple(sorted(leaves))
 
 
-def _spines(given: FabricFile, nics: int) -> int:
+def _spines(file: FabricFile, nics: int) -> int:
     """Spines as given, or as many as the oversubscription asks for; both must agree."""
-    ratio, lanes = given.oversubscription, given.parallel_links
-    if given.spines is None:
-        if given.ocs or ratio is None:
-            what = "an OCS fabric needs it" if given.ocs else "give spines or oversubscription"
+    ratio, lanes = file.oversubscription, file.parallel_links
+    if file.spines is None:
+        if file.ocs or ratio is None:
+            what = "an OCS fabric needs it" if file.ocs else "give spines or oversubscription"
             raise _Unfit(f"spines: missing; {what}")
         spines = nics / ratio / lanes
         if spines < 1 or abs(spines - round(spines)) > 1e-6:
             gives = f"{ratio:g} of {nics} NICs per leaf gives {spines:.2f} spines"
             raise _Unfit(f"oversubscription: {gives}; give a ratio that divides, or spines")
         return round(spines)
-    uplinks = given.spines * lanes
-    if not given.ocs and ratio is not None and abs(nics / uplinks - ratio) > 1e-6 * nics / uplinks:
-        found = f"{nics} NICs over {uplinks} uplinks per leaf is {nics / uplinks:g}"
-        raise _Unfit(f"oversubscription: {ratio:g} given, but {found}")
-    return given.spines
+    uplinks = file.spines * lanes
+    if not file.ocs and ratio is not None and abs(nics / uplinks - ratio) > 1e-6 * nics / uplinks:
+        actual = f"{nics} NICs over {uplinks} uplinks per leaf is {nics / uplinks:g}"
+        raise _Unfit(f"oversubscription: {ratio:g} given, but {actual}")
+    return file.spines
 
 
-def _ocs(given: FabricFile, leaves: int, nics: int) -> Ocs:
+def _ocs(file: FabricFile, leaves: int, nics: int) -> Ocs:
     """The optical layer, once its ports add up: one fibre per leaf and OCS, enough of them for every NIC."""
-    assert given.ocs
-    switches, fibres, ports = given.ocs.switches, given.ocs.spine_fibres, given.ocs.ports
-    if given.kind != "leaf-spine":
-        raise _Unfit(f"ocs: only a leaf-spine fabric can have an OCS layer (kind is {given.kind})")
-    if given.parallel_links != 1:
-        raise _Unfit(f"parallel_links: {given.parallel_links} with an OCS layer; a leaf has one fibre to each OCS")
-    if switches != nics and given.oversubscription is None:
+    assert file.ocs
+    switches, fibres, ports = file.ocs.switches, file.ocs.spine_fibres, file.ocs.ports
+    if file.kind != "leaf-spine":
+        raise _Unfit(f"ocs: only a leaf-spine fabric can have an OCS layer (kind is {file.kind})")
+    if file.parallel_links != 1:
+        raise _Unfit(f"parallel_links: {file.parallel_links} with an OCS layer; a leaf has one fibre to each OCS")
+    if switches != nics and file.oversubscription is None:
         fix = f"give {nics} switches, or say the oversubscription"
         raise _Unfit(f"ocs.switches: {switches}, but a leaf has {nics} NICs and one fibre to each OCS; {fix}")
-    used = leaves + (given.spines or 0) * fibres
+    used = leaves + (file.spines or 0) * fibres
     if ports is not None and ports < used:
-        need = f"{leaves} leaves and {given.spines} spines x {fibres} fibres need {used} ports on each OCS"
+        need = f"{leaves} leaves and {file.spines} spines x {fibres} fibres need {used} ports on each OCS"
         raise _Unfit(f"ocs.ports: {ports}, but {need}")
     return Ocs(switches, fibres)
 

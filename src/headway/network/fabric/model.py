@@ -5,7 +5,7 @@ rail: GPU g of every server of a segment on the segment's leaf g) and `three-tie
 switches; aggregation switch a of every pod reaches the cores of group a). A leaf-spine may have a layer of optical
 circuit switches (OCS) between leaves and spines: every leaf has one fibre to every OCS, every spine `spine_fibres`.
 
-Parallel links between one leaf and one spine are counted as so many virtual spines: uplink v of a leaf ends on
+Parallel links between one leaf and one spine are counted as that many virtual spines: uplink v of a leaf ends on
 physical spine v // parallel_links. A leaf's uplinks fit one 64-bit mask, which is what the allocation search works on.
 """
 

@@ -15,7 +15,7 @@ SIZES = (512, 2048, 4096, 8192)
 
 
 def vclos(gpus: int, server: int = GPUS_PER_SERVER) -> Fabric:
-    """The two-tier 1:1 fabric of vClos's evaluation with so many GPUs, `server` on each server."""
+    """The two-tier 1:1 fabric of vClos's evaluation with `gpus` GPUs, `server` on each server."""
     leaf_of_server = tuple(gpu // GPUS_PER_LEAF for gpu in range(0, gpus, server))
     name = f"vclos-{gpus}" if server == GPUS_PER_SERVER else f"vclos-{gpus}-by-{server}"
     return Fabric(name, "leaf-spine", leaf_of_server, server, spines=GPUS_PER_LEAF)

@@ -71,25 +71,25 @@ def _steering(device: Device) -> dict[Pair, str]:
     all uplinks.
     """
     ways = [match.way for policy in device.shared for match in policy.matches if match.way]
-    block, found = IPv4Network(device.steering), dict[Pair, int]()
+    block, ports = IPv4Network(device.steering), dict[Pair, int]()
     for hop, spare in dict.fromkeys((way.hop, way.spare) for way in ways):
         further = MOST_UPLINKS * (1 + hop.port) + (spare or hop).port
-        found[hop, spare] = further if hop.port in found.values() else hop.port
-    if max(found.values(), default=0) >= block.num_addresses:
+        ports[hop, spare] = further if hop.port in ports.values() else hop.port
+    if max(ports.values(), default=0) >= block.num_addresses:
         raise BadInput(
             f"the steering block {block} is too small for {device.switch}: give a larger one in the inventory"
         )
-    return {pair: str(block[port]) for pair, port in found.items()}
+    return {pair: str(block[port]) for pair, port in ports.items()}
 
 
 def _classes(policy: Policy) -> dict[str, list[Match]]:
     """Matches that take the same way, in order: one list and one class each."""
-    found: list[list[Match]] = []
+    classes: list[list[Match]] = []
     for match in policy.matches:
-        if not found or _pair(found[-1][0].way) != _pair(match.way):
-            found.append([])
-        found[-1].append(match)
-    return {f"{policy.name}-c{at}": matches for at, matches in enumerate(found)}
+        if not classes or _pair(classes[-1][0].way) != _pair(match.way):
+            classes.append([])
+        classes[-1].append(match)
+    return {f"{policy.name}-c{at}": matches for at, matches in enumerate(classes)}
 
 
 def _pair(way: Way | None) -> Pair | None:

@@ -1,5 +1,4 @@
-"""Where things are in the hall: addresses, interfaces and switch names for the GPUs, leaves, spines and cables of a
-fabric.
+"""The inventory: addresses, interfaces and switch names for the GPUs, leaves, spines and cables of a fabric.
 
 A certificate names GPUs by number and cables by the names of their ends; an operator's network has its own names. The
 inventory is a YAML or JSON file that maps one to the other (`headway fabric inventory F --out FILE` writes one to
@@ -112,10 +111,10 @@ class Inventory:
 
     def prefix(self, leaf: str) -> str:
         """The prefix of the NICs below a leaf."""
-        found = self.switch(leaf).prefix
-        if not found:
+        prefix = self.switch(leaf).prefix
+        if not prefix:
             raise BadInput(f"{self.where}: switches.{leaf} has no prefix, such as prefix: 10.64.0.0/24")
-        return found
+        return prefix
 
     def nic(self, gpu: int) -> Nic:
         """The NIC of a GPU."""
@@ -127,10 +126,10 @@ class Inventory:
 
     def upper(self, low: str, high: str) -> End:
         """The upper end of a cable."""
-        found = self._known(self.cables, (low, high), f"cables has none with ends: [{low}, {high}]").upper
-        if found is None:
+        end = self._known(self.cables, (low, high), f"cables has none with ends: [{low}, {high}]").upper
+        if end is None:
             raise BadInput(f"{self.where}: the cable [{low}, {high}] has no upper end")
-        return found
+        return end
 
     def _known(self, table: dict[Any, Any], key: Any, missing: str) -> Any:
         if key not in table:
@@ -138,27 +137,27 @@ class Inventory:
         return table[key]
 
 
-def inventory_of(where: str, fabric: Fabric, given: InventoryFile) -> Inventory:
+def inventory_of(where: str, fabric: Fabric, file: InventoryFile) -> Inventory:
     """Return the inventory that a file describes; BadInput, with the file, if an entry is there twice."""
-    _once(where, "switches", [one.switch for one in given.switches.values()])
-    _once(where, "nics: gpu", [one.gpu for one in given.nics])
-    _once(where, "cables: ends", [one.ends for one in given.cables])
-    ends = [end for one in given.cables for end in (one.lower, one.upper) if end]
-    _once(where, "address", [one.address for one in given.nics] + [one.address for one in ends])
-    by_switch = [(one.ends[0], one.lower.interface) for one in given.cables]
-    by_switch += [(_switch_of(one.ends[1]), one.upper.interface) for one in given.cables if one.upper]
-    nics = {one.gpu: one for one in given.nics}
+    _once(where, "switches", [one.switch for one in file.switches.values()])
+    _once(where, "nics: gpu", [one.gpu for one in file.nics])
+    _once(where, "cables: ends", [one.ends for one in file.cables])
+    ends = [end for one in file.cables for end in (one.lower, one.upper) if end]
+    _once(where, "address", [one.address for one in file.nics] + [one.address for one in ends])
+    by_switch = [(one.ends[0], one.lower.interface) for one in file.cables]
+    by_switch += [(_switch_of(one.ends[1]), one.upper.interface) for one in file.cables if one.upper]
+    nics = {one.gpu: one for one in file.nics}
     outside = [gpu for gpu in nics if gpu >= fabric.gpus]
     if outside:
         raise BadInput(f"{where}: nics: gpu {outside[0]}: the fabric {fabric.name} has GPUs 0 to {fabric.gpus - 1}")
     leaf_of = {gpu: fabric.leaf_name(int(fabric.leaf_of_gpu[gpu])) for gpu in nics}
     by_switch += [(leaf_of[gpu], nic.port) for gpu, nic in nics.items()]
     _once(where, "interface", [(_switch_of(name), port) for name, port in by_switch])
-    found = Inventory(
-        where, fabric, given.switches, nics, {one.ends: one for one in given.cables}, given.budget, given.steering
+    inventory = Inventory(
+        where, fabric, file.switches, nics, {one.ends: one for one in file.cables}, file.budget, file.steering
     )
-    _check_prefixes(found, leaf_of)
-    return found
+    _check_prefixes(inventory, leaf_of)
+    return inventory
 
 
 def _switch_of(end: str) -> str:

@@ -70,5 +70,5 @@ def _group(device: Device, hop: Hop) -> str:
 
 
 def _static(way: Way, *, spares: bool) -> list[str]:
-    found = [f"{way.target} via {way.hop.via}"]
-    return [*found, f"{way.target} distance 2 via {way.spare.via}"] if way.spare and spares else found
+    routes = [f"{way.target} via {way.hop.via}"]
+    return [*routes, f"{way.target} distance 2 via {way.spare.via}"] if way.spare and spares else routes

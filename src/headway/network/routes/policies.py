@@ -130,9 +130,9 @@ def devices_of(certificate: Certificate, inventory: Inventory, failed: Sequence[
     for table in tables:
         order.setdefault(table.device, len(order))
     tables.sort(key=lambda table: order[table.device])
-    found = []
+    devices = []
     for name, its in groupby(tables, key=lambda table: table.device):
         switch = inventory.switch(name)
         budget = switch.budget if switch.budget is not None else inventory.budget
-        found.append(Device(name, switch.switch, budget, label, inventory.steering, tuple(its)))
-    return found
+        devices.append(Device(name, switch.switch, budget, label, inventory.steering, tuple(its)))
+    return devices

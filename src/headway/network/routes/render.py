@@ -1,7 +1,7 @@
 """The routes of a certificate as text to review and apply, with the count of policy rules on every switch.
 
-A switch that does not take so many rules is an error, said before anything is written; spares are left out where only
-they do not fit.
+If a switch does not take that many rules, this is an error before anything is written. If only the spares do not
+fit, they are left out.
 """
 
 import json
@@ -104,8 +104,8 @@ class _Budget:
 
     def check(self, kind: Format, form: str, device: Device) -> None:
         """An error where not even the rules without spares fit."""
-        need, left, used = kind.rules(device, spares=False), self.left(kind, device), self.used(kind, device)
-        if need > left:
+        need, unused, used = kind.rules(device, spares=False), self.left(kind, device), self.used(kind, device)
+        if need > unused:
             most = f"its budget is {self.most(kind, device):,}" + (f", of which {used:,} are used" if used else "")
             where = f"{device.switch} ({device.name})"
             raise BadInput(f"does not fit: {where} needs {need:,} policy rules as {form}, and {most} (--budget)")

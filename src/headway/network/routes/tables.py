@@ -263,25 +263,25 @@ def _spines_below_ocs(job: _Job) -> Iterator[Table]:
             behind[job.circuit(leaf, uplink).spine][sender][leaf, uplink].append(rank)
     for spine, by_class in sorted(behind.items()):
         mine: dict[int, list[Hop]] = defaultdict(list)  # by leaf: all ways down of this job
-        for found in by_class.values():
-            for leaf, uplink in found:
+        for uplinks in by_class.values():
+            for leaf, uplink in uplinks:
                 mine[leaf].append(job.down(leaf, uplink))
-        for found in by_class.values():
+        for uplinks in by_class.values():
             alone = len(by_class) == 1
-            ways = tuple(_ways_down(job, found, mine, whole_leaves=not alone))
-            arrives = tuple(job.down(leaf, uplink).interface for leaf, uplink in sorted(found))
+            ways = tuple(_ways_down(job, uplinks, mine, whole_leaves=not alone))
+            arrives = tuple(job.down(leaf, uplink).interface for leaf, uplink in sorted(uplinks))
             yield Table(f"spine{spine}", min(way.hop.port for way in ways), ways, arrives=() if alone else arrives)
 
 
 def _ways_down(
-    job: _Job, found: dict[tuple[int, int], list[int]], mine: dict[int, list[Hop]], *, whole_leaves: bool
+    job: _Job, uplinks: dict[tuple[int, int], list[int]], mine: dict[int, list[Hop]], *, whole_leaves: bool
 ) -> Iterator[Way]:
     """Ways to the receivers behind every link, as few prefixes as say it.
 
     Where only the job's own packets are looked up, one link of every leaf takes the leaf's whole prefix, after the more specific ones.
     """
     by_leaf: dict[int, dict[int, list[str]]] = defaultdict(dict)
-    for (leaf, uplink), ranks in found.items():
+    for (leaf, uplink), ranks in uplinks.items():
         by_leaf[leaf][uplink] = _collapsed(job.host[rank] for rank in ranks)
     for leaf, links in sorted(by_leaf.items()):
         if whole_leaves:

@@ -22,7 +22,7 @@ SOON = 1e-9  # of an iteration: rounding, not work
 
 @jit
 def enter(links: Links, j: int, left: float, now: float) -> None:
-    """Job j, whose uses are recorded, begins or goes on with so many seconds of work left."""
+    """Job j, whose uses are recorded, begins or goes on with `left` seconds of work left."""
     job = links.jobs[j]
     job.left = left
     job.timed = now

@@ -35,7 +35,7 @@ HEAD: Final = np.dtype(
         ("core_base", "i8"),  # the first cable between aggregation and core
         ("server", "i8"),  # GPUs per server
         ("ratio", "f8"),  # bandwidth inside a server / of a link
-        ("queue_pairs", "i8"),  # a flow is cut into so many, each with a path of its own
+        ("queue_pairs", "i8"),  # a flow is cut into this many parts, each with a path of its own
         ("clean", "f8"),  # time of a step on the network that meets nobody: above 1 where spraying is not perfect
         ("interleaved", "i8"),  # jobs that share a link take turns on it
         ("iterations", "i8"),  # of a job, step by step; 0: means over snapshots

@@ -41,7 +41,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def why_undefined(pattern: Pattern, ranks: int) -> str:
-    """Why a job of so many ranks cannot run the pattern; empty if it can."""
+    """Return why a job with this number of ranks cannot run the pattern; empty if it can."""
     if pattern.name == "halving-doubling" and ranks & (ranks - 1):
         return f"halving-doubling needs a power of two of ranks, not {ranks}"
     if pattern.group and ranks % pattern.group:

@@ -51,7 +51,7 @@ def modulo(word: np.uint64, size: int) -> int:
 
 @jit
 def paths_of(links: Links, ranks: int) -> int:
-    """How many rows `route_step` writes at most for a job of so many ranks."""
+    """How many rows `route_step` writes at most for a job with this number of ranks."""
     return ranks * links.head[0].queue_pairs
 
 

@@ -1,6 +1,6 @@
-"""How jobs share a network, as people write it: `ecmp`, `ecmp?qps=4`, `ecmp?exact=10`, `spray?efficiency=0.95`.
+"""Text forms of how jobs share a network: `ecmp`, `ecmp?qps=4`, `ecmp?exact=10`, `spray?efficiency=0.95`.
 
-- ideal: nobody slows anybody down; isolated: every job has links of its own;
+- ideal: no job slows another down; isolated: every job has links of its own;
 - ecmp: every flow hashes onto an uplink; `qps=4` cuts it into four flows with a hash each, as several queue pairs do;
 - balanced: the flows of a step take the uplinks in turn; source: by the position of the sender's NIC;
 - spray: every packet takes the least loaded uplink, as in adaptive routing: a leaf's uplinks are one wide link. `efficiency` is the part
@@ -51,36 +51,36 @@ class Sharing:
 
 def parse_network(spec: str) -> Sharing:
     """The network that a person named."""
-    name, given = specs.split(spec)
+    name, options = specs.split(spec)
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
-    specs.check(given, OPTIONS[name], f"network {name}")
-    found = Sharing(
+    specs.check(options, OPTIONS[name], f"network {name}")
+    sharing = Sharing(
         name,
-        specs.whole(given, "qps", 1, 1, MOST_QUEUE_PAIRS),
-        _iterations(given),
-        _yes(given, "interleave"),
-        specs.number(given, "efficiency") if "efficiency" in given else 1.0,
-        tuple(given["failed"].split("+")) if "failed" in given else (),
+        specs.whole(options, "qps", 1, 1, MOST_QUEUE_PAIRS),
+        _iterations(options),
+        _yes(options, "interleave"),
+        specs.number(options, "efficiency") if "efficiency" in options else 1.0,
+        tuple(options["failed"].split("+")) if "failed" in options else (),
     )
-    if found.efficiency > 1:
-        raise BadInput(f"efficiency={given['efficiency']} is above 1: it is the part of the bandwidth that is left")
-    if found.interleaved and found.exact:
+    if sharing.efficiency > 1:
+        raise BadInput(f"efficiency={options['efficiency']} is above 1: it is the part of the bandwidth that is left")
+    if sharing.interleaved and sharing.exact:
         raise BadInput(
             f"network {spec}: interleave is a bound on means, exact steps through every phase: give one of them"
         )
-    return found
+    return sharing
 
 
-def _iterations(given: Mapping[str, str]) -> int:
+def _iterations(options: Mapping[str, str]) -> int:
     """Of `exact=K`, or `exact=yes` for the default; 0 without it."""
-    if given.get("exact", "no") in ("yes", "no"):
-        return DEFAULT_ITERATIONS if given.get("exact") == "yes" else 0
-    return specs.whole(given, "exact", DEFAULT_ITERATIONS, 1, MOST_ITERATIONS)
+    if options.get("exact", "no") in ("yes", "no"):
+        return DEFAULT_ITERATIONS if options.get("exact") == "yes" else 0
+    return specs.whole(options, "exact", DEFAULT_ITERATIONS, 1, MOST_ITERATIONS)
 
 
-def _yes(given: Mapping[str, str], key: str) -> bool:
-    value = given.get(key, "no")
+def _yes(options: Mapping[str, str], key: str) -> bool:
+    value = options.get(key, "no")
     if value not in ("yes", "no"):
         raise BadInput(f"{key}={value} must be yes or no")
     return value == "yes"

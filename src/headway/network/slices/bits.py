@@ -1,4 +1,4 @@
-"""Sets of links as bits of one 64-bit word, and leaves in order of small numbers: what the searches stand on."""
+"""Helpers of the searches: sets of links as bits of one 64-bit word, and leaves sorted by small numbers."""
 
 from typing import Any
 

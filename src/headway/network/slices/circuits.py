@@ -49,7 +49,7 @@ def new_plan(leaves: NDArray[Any], spines: int) -> Plan:
 
 
 def ports_suffice(on_leaf: NDArray[Any], fibres: NDArray[Any], ports: NDArray[Any], gpus: int) -> bool:
-    """Whether `gpus` GPUs have a plan over spines, with so many free GPUs and fibres per leaf and ports per spine."""
+    """Whether `gpus` GPUs have a plan over spines, with these free GPUs and fibres per leaf and ports per spine."""
     leaves = np.zeros(len(on_leaf), LEAF)
     leaves["free"], leaves["fibres"] = on_leaf, fibres
     plan = new_plan(leaves, len(ports))
@@ -63,15 +63,15 @@ def _pair(ports: NDArray[Any], leaves: NDArray[Any], gpus: int) -> tuple[int, in
     best, more, fewer = 1 << 40, -1, -1
     for a in range(len(leaves)):
         for b in range(a + 1, len(leaves)):
-            left = leaves[a].free + leaves[b].free - gpus
-            if left < 0 or left >= best:
+            spare = leaves[a].free + leaves[b].free - gpus
+            if spare < 0 or spare >= best:
                 continue
             need = gpus - max(leaves[a].free, leaves[b].free)
             common = 0
             for colour in range(ports.shape[1]):
                 common += ports[a, colour].far < 0 and ports[b, colour].far < 0
             if common >= need:
-                best = left
+                best = spare
                 more, fewer = (a, b) if leaves[a].free >= leaves[b].free else (b, a)
     return more, fewer
 
@@ -85,15 +85,15 @@ def _fullest(plan: Plan, gpus: int) -> int:
         give[leaf] = min(plan.leaves[leaf].free, plan.leaves[leaf].fibres)
         most = max(most, give[leaf])
     fitting = in_order(give, np.int64(1), most, order)
-    size, left = 0, gpus
+    size, remaining = 0, gpus
     for i in range(fitting - 1, -1, -1):
-        if left <= 0:
+        if remaining <= 0:
             break
         plan.parts[size].leaf = order[i]
-        plan.parts[size].ranks = min(left, give[order[i]])
-        left -= plan.parts[size].ranks
+        plan.parts[size].ranks = min(remaining, give[order[i]])
+        remaining -= plan.parts[size].ranks
         size += 1
-    if left > 0:
+    if remaining > 0:
         return 0
     last = plan.parts[size - 1]
     for i in range(fitting - size):
@@ -110,7 +110,7 @@ def _spread_spines(spines: NDArray[Any], each: int, classes: int, out: NDArray[n
     for spine in range(len(spines)):
         spines[spine].used = 0
     while index < classes:
-        best, left = -1, classes - index
+        best, remaining = -1, classes - index
         for spine in range(len(spines)):
             room = spines[spine].ports // each
             if spines[spine].used or room == 0:
@@ -120,12 +120,12 @@ def _spread_spines(spines: NDArray[Any], each: int, classes: int, out: NDArray[n
                 continue
             so_far = spines[best].ports // each
             tighter = spines[spine].ports < spines[best].ports
-            if tighter if room >= left and so_far >= left else room > so_far:
+            if tighter if room >= remaining and so_far >= remaining else room > so_far:
                 best = spine
         if best < 0:
             return False
         spines[best].used = 1
-        for _ in range(min(left, spines[best].ports // each)):
+        for _ in range(min(remaining, spines[best].ports // each)):
             out[index] = best
             index += 1
     return True
@@ -144,22 +144,22 @@ def _tightest_spine(spines: NDArray[Any], gpus: int) -> int:
 @jit
 def _whole_classes(leaves: NDArray[Any], gpus: int, classes: int, ranks: NDArray[np.int64]) -> int:
     """Ranks of every leaf in multiples of `classes`, the tightest leaf that has the rest, else the fullest. What is left."""
-    left = gpus
+    remaining = gpus
     for leaf in range(len(leaves)):
         ranks[leaf] = 0
-    while left > 0:
+    while remaining > 0:
         best, most = -1, 0
         for leaf in range(len(leaves)):
             give = min(leaves[leaf].free, leaves[leaf].fibres) // classes * classes
             if ranks[leaf] > 0 or give == 0:
                 continue
-            if best < 0 or (give < most if give >= left and most >= left else give > most):
+            if best < 0 or (give < most if give >= remaining and most >= remaining else give > most):
                 best, most = leaf, give
         if best < 0:
             break
-        ranks[best] = min(left, most)
-        left -= ranks[best]
-    return left
+        ranks[best] = min(remaining, most)
+        remaining -= ranks[best]
+    return remaining
 
 
 @jit
@@ -168,8 +168,8 @@ def _share_out(leaves: NDArray[Any], gpus: int, classes: int, ranks: NDArray[np.
 
     Returns circuits of one class: the sum over leaves of ceil(ranks / classes).
     """
-    left = _whole_classes(leaves, gpus, classes, ranks)
-    while left > 0:
+    remaining = _whole_classes(leaves, gpus, classes, ranks)
+    while remaining > 0:
         best, most = -1, 0
         for leaf in range(len(leaves)):
             more = min(leaves[leaf].free, leaves[leaf].fibres // classes * classes) - ranks[leaf]
@@ -177,9 +177,9 @@ def _share_out(leaves: NDArray[Any], gpus: int, classes: int, ranks: NDArray[np.
                 best, most = leaf, more
         if best < 0:
             return 0
-        take = min(left, most)
+        take = min(remaining, most)
         ranks[best] += take
-        left -= take
+        remaining -= take
     each = 0
     for leaf in range(len(leaves)):
         each += (ranks[leaf] + classes - 1) // classes
@@ -271,12 +271,12 @@ def _wire(circuits: Circuits, plan: Plan, case: int, size: int, width: int, job:
     ports = circuits.ports
     if case == DIRECT:
         one, other = plan.parts[0].leaf, plan.parts[1].leaf
-        left = min(plan.parts[0].ranks, plan.parts[1].ranks)
+        remaining = min(plan.parts[0].ranks, plan.parts[1].ranks)
         for colour in range(ports.shape[1]):
-            if left and ports[one, colour].far < 0 and ports[other, colour].far < 0:
+            if remaining and ports[one, colour].far < 0 and ports[other, colour].far < 0:
                 connect(ports, one, other, colour, job)
-                left -= 1
-        return left == 0
+                remaining -= 1
+        return remaining == 0
     for i in range(size):
         part = plan.parts[i]
         each = 1 if case == ONE_SPINE else (part.ranks + width - 1) // width

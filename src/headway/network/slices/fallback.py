@@ -40,11 +40,11 @@ def _best_shape(method: str, room: Room, gpus: int, block: int, widest: int) -> 
         if gpus % width or not shape_fits_block(width, block):
             continue
         try:
-            found = solve(masks, leaf_free, uplinks, width, gpus if padded else gpus // width)
+            choice = solve(masks, leaf_free, uplinks, width, gpus if padded else gpus // width)
         except OutOfTime:
             return UNDECIDED, best_width, best
-        if found and (best is None or len(found.leaves) * width < len(best.leaves) * best_width):
-            best, best_width = found, width
+        if choice and (best is None or len(choice.leaves) * width < len(best.leaves) * best_width):
+            best, best_width = choice, width
         if best and (not padded or len(best.leaves) * best_width == gpus):
             break
     return NO_ROOM, best_width, best

@@ -84,12 +84,12 @@ def _narrowest(
         most = min((held - 1) // width, len(leaves))
         if gpus % width or most * width < gpus or not shape_fits_block(width, block):
             continue
-        found, _, links, nodes, complete = fewest_leaves(tightest, width, gpus, most, budget - visited, trial)
+        count, _, links, nodes, complete = fewest_leaves(tightest, width, gpus, most, budget - visited, trial)
         visited += nodes
         proven = proven and complete
-        if found:
-            size, modulus, held, shared = found, width, found * width, links
-            copy_into(best, trial, found)
+        if count:
+            size, modulus, held, shared = count, width, count * width, links
+            copy_into(best, trial, count)
         if held == gpus or not complete:
             break
     return size, modulus, shared, visited, proven

@@ -1,4 +1,4 @@
-"""What of a fabric is free, as the searches for slices take it, and the parts of a search that stay below one leaf.
+"""The free part of a fabric, as input of the searches for slices, and the searches below one leaf.
 
 Stage 0 of vClos is one server, best fit; stage 1 is one leaf, best fit, split evenly over its servers. Pure kernels over tables, to be
 called from the placement kernels: nothing is reserved here. Servers must be numbered leaf by leaf. Ranks follow the order of the seats
@@ -112,15 +112,15 @@ def take_in_leaf(room: Room, leaf: int, gpus: int, at: int) -> int:
     # 7 GPUs on 7 servers is even too, but scattered: at most one server more than the fewest conceivable.
     if even and even <= (gpus + most - 1) // most + 1:
         return at + even
-    left, end = gpus, at
-    while left > 0:
+    remaining, end = gpus, at
+    while remaining > 0:
         best = -1
         for server in range(first, last):
             fuller = best < 0 or room.servers[server].free > room.servers[best].free
             if fuller and not _seated(room.seats, at, end, server):
                 best = server
-        _write_seat(room.seats[end], best, min(left, room.servers[best].free))
-        left -= room.seats[end].gpus
+        _write_seat(room.seats[end], best, min(remaining, room.servers[best].free))
+        remaining -= room.seats[end].gpus
         end += 1
     return end
 

@@ -86,18 +86,18 @@ def _branch(candidates: NDArray[Any], nodes: NDArray[Any], members: NDArray[np.i
     """Split the node at depth `top` on candidate `at`: below, only its spines; here, solutions without it."""
     here, below = nodes[top], nodes[top + 1]
     child = candidates[at].links & here.allowed
-    kept = 0
+    size = 0
     for i in range(here.size):
         one = members[top, i]
         members[top + 1, i] = one
         if (candidates[one].links & here.allowed & ~child) != np.uint64(0):
-            members[top, kept] = one
-            kept += 1
+            members[top, size] = one
+            size += 1
     below.size = here.size
     below.allowed = child
     below.ruled_out = here.ruled_out
     below.latest = np.uint64(0)
-    here.size = kept
+    here.size = size
     here.ruled_out += 1
     here.latest = candidates[at].links
 

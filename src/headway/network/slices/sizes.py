@@ -59,8 +59,8 @@ def _nearest(fabric: Fabric, method: str, gpus: int, direct: bool) -> list[int]:
     most = _most_gpus(fabric, on_leaf)
     below, rest = divmod(gpus, fabric.rails)
     ways = range(min(below if rest else below - 1, most), 0, -1), range(below + 1, most + 1)
-    found = (next((size for size in way if _has_shape(fabric, method, on_leaf, size, direct)), 0) for way in ways)
-    return [size * fabric.rails for size in found if size]
+    sizes = (next((size for size in way if _has_shape(fabric, method, on_leaf, size, direct)), 0) for way in ways)
+    return [size * fabric.rails for size in sizes if size]
 
 
 def _most_gpus(fabric: Fabric, on_leaf: NDArray[np.int64]) -> int:

@@ -90,8 +90,8 @@ def solve_padded(masks: Masks, leaf_free: Counts, uplinks: int, width: int, gpus
     """The fewest leaves that share `width` spines and give `gpus` GPUs, at most `width` each; cost is the leaves."""
     cost = np.append(np.ones(masks.size), np.zeros(uplinks))
     problem = _Problem(cost, np.append(leaf_free > 0, np.ones(uplinks)))
-    given = dict(enumerate(np.minimum(leaf_free, width).astype(float).tolist()))
-    problem.rows.append((given, gpus, np.inf))
+    gpus_by_leaf = dict(enumerate(np.minimum(leaf_free, width).astype(float).tolist()))
+    problem.rows.append((gpus_by_leaf, gpus, np.inf))
     return _choice(problem, masks, width)
 
 
@@ -100,10 +100,10 @@ def _choice(problem: _Problem, masks: Masks, width: int) -> Choice | None:
     total = masks.size
     problem.count(range(total, problem.cost.size), width)
     problem.exclude_busy(masks, 0, total, problem.cost.size - total)
-    found = problem.solve()
-    if found is None:
+    solution = problem.solve()
+    if solution is None:
         return None
-    leaves, spines = np.nonzero(found[:total])[0], np.nonzero(found[total:])[0]
+    leaves, spines = np.nonzero(solution[:total])[0], np.nonzero(solution[total:])[0]
     return Choice(tuple(leaves.tolist()), tuple(spines.tolist()), int(problem.cost[leaves].sum()))
 
 
@@ -140,13 +140,13 @@ def solve_pods(
     problem.exclude_busy(masks, at_leaf, at_agg, uplinks)
     for pod, agg, core in np.argwhere(~core_free).tolist():
         problem.exclude(pod, at_core + agg * cores + core)
-    found = problem.solve()
-    if found is None:
+    solution = problem.solve()
+    if solution is None:
         return None
-    aggs = np.nonzero(found[at_agg:at_core])[0].tolist()
-    taken = found[at_core:].reshape(uplinks, cores)
+    aggs = np.nonzero(solution[at_agg:at_core])[0].tolist()
+    taken = solution[at_core:].reshape(uplinks, cores)
     return PodChoice(
-        tuple(np.nonzero(found[at_leaf:at_agg])[0].tolist()),
+        tuple(np.nonzero(solution[at_leaf:at_agg])[0].tolist()),
         tuple(aggs),
         tuple(tuple(np.nonzero(taken[agg])[0].tolist()) for agg in aggs),
     )

@@ -95,10 +95,10 @@ def find_slice(room: Room, gpus: int, block: int, budget: int) -> tuple[int, int
         count = gpus // width
         if gpus % width or count > len(room.leaves) or not shape_fits_block(width, block):
             continue
-        found, _, links, nodes, complete = equal_shape(candidates, width, count, budget - visited, chosen)
+        leaves, _, links, nodes, complete = equal_shape(candidates, width, count, budget - visited, chosen)
         visited += nodes
-        if found:
-            seats = write_slice(room, chosen[:found], width, width, scarcest(room.leaves, links, width))
+        if leaves:
+            seats = write_slice(room, chosen[:leaves], width, width, scarcest(room.leaves, links, width))
             return (PLACED if complete else UNPROVEN), seats, width, visited
         if not complete:
             return UNDECIDED, 0, width, visited

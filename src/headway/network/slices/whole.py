@@ -1,7 +1,7 @@
 """Slices for models that suffer when their workers are apart (skew): on the fewest servers that can hold them, or not at all.
 
-A job of N GPUs on its fewest servers has N / servers on each. Servers that cannot give so many are left out of the room, and the shape has
-as many on every leaf, or a multiple (`block` of the searches). Where no slice of the fabric could ever be so, the job is not held to it.
+A job of N GPUs on its fewest servers has N / servers on each. Servers that cannot give that many are left out. The shape has the same
+number on every leaf, or a multiple (`block` of the searches). If the fabric has no such slice at all, the job may have another one.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from headway.network.slices.room import Room
 
 @jit
 def on_each(gpus: int, servers: int) -> int:
-    """GPUs on each of so many servers, 0 where they cannot be split evenly or the number is not given."""
+    """Return the GPUs on each server; 0 if they cannot be split evenly, or if the number of servers is 0."""
     return gpus // servers if servers > 0 and gpus % servers == 0 else 0
 
 
@@ -34,10 +34,10 @@ def can_be_whole(nodes: Any, leaves: int, gpus: int, total: int, each: int) -> b
     on_leaf = servers.min() * (total // len(nodes.leaf))
     if gpus <= on_leaf:
         return True
-    found = False
+    possible = False
     for width in range(each, on_leaf + 1, each) if each > 0 else range(0):
-        found |= gpus % width == 0 and gpus // width <= leaves
-    return found
+        possible |= gpus % width == 0 and gpus // width <= leaves
+    return possible
 
 
 @jit

@@ -1,4 +1,4 @@
-"""What the simulated world knows beyond the engine: model profiles, loss curves, shared links, circuits.
+"""Models of the simulated world beyond the engine: model profiles, loss curves, shared links, circuits.
 
 Imports `network` and `workloads`.
 """

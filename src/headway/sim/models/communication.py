@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headway.network.sharing.steps import ALL_TO_ALL, HALVING_DOUBLING, RING
 from headway.workloads.workload import Workload
 
-# All-to-all of N ranks has N - 1 steps; of more than this, so many are taken at even distances (decision 0037).
+# All-to-all of N ranks has N - 1 steps; of more than this, this many are taken at even distances (decision 0037).
 MOST_STEPS: Final = 32
 
 SHARES: Final = {"vgg": (0.04, 0.25), "resnet": (0.04, 0.04), "bert": (0.08, 0.12), "llm": (0.35, 0.35)}

@@ -89,7 +89,7 @@ def ranks_of(state: State, job: Any) -> NDArray[np.int64]:
 
 @jit(allocates=True)
 def begin_sending(state: State, links: Links, j: int, left: float, now: float) -> int:
-    """Job j begins to send, with so many seconds of work left. How many others go at another speed for it, listed by `met`."""
+    """Job j begins to send, with `left` seconds of work left. How many others go at another speed for it, listed by `met`."""
     order, job, head = ranks_of(state, state.jobs[j]), links.jobs[j], links.head[0]
     if head.slices and state.jobs[j].link >= 0:
         return 0

@@ -46,16 +46,16 @@ def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, place
     placed_by_leaf = placement.needs_fabric or (placement.knows_leaves and not placement.shares)
     if fabric is None and sharing.rule == "ideal" and not placed_by_leaf:
         return IDEAL
-    found = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
-    _check(found, cluster, placement)
+    loaded = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
+    _check(loaded, cluster, placement)
     if placement.shares and (sharing.failed or sharing.rule == "spray"):
         why = "failures are not simulated" if sharing.failed else "packets take every link, so none can be held"
         raise BadInput(f"network {name}: {why} with placement {placement.name}: use --placement leaf-aware")
-    if sharing.is_shared and found.ocs:
+    if sharing.is_shared and loaded.ocs:
         raise BadInput(
-            f"network {name}: fabric {found.name} has paths for slices only: use --network isolated or ideal"
+            f"network {name}: fabric {loaded.name} has paths for slices only: use --network isolated or ideal"
         )
-    return Network(name, found)
+    return Network(name, loaded)
 
 
 def _of_cluster(cluster: Cluster, placement: Placement) -> Fabric:

@@ -30,13 +30,13 @@ def outages(fabric: Fabric | None, failed: tuple[str, ...]) -> NDArray[Any]:
     """What fails, in the order of time; names may carry a time after an @."""
     if fabric is None or not failed:
         return no_outages()
-    found: dict[tuple[float, int], int] = {}
+    masks: dict[tuple[float, int], int] = {}
     for text in failed:
         name, at, when = text.partition("@")
         time = units.seconds(when, "failed") if at else 0.0
         for row, bits in _rows(fabric, name):
-            found[time, row] = found.get((time, row), 0) | bits
-    table = np.array([(time, row, mask) for (time, row), mask in sorted(found.items())], OUTAGE)
+            masks[time, row] = masks.get((time, row), 0) | bits
+    table = np.array([(time, row, mask) for (time, row), mask in sorted(masks.items())], OUTAGE)
     if not fabric.ocs:
         alive = np.full(fabric.leaves, (1 << fabric.uplinks) - 1, np.uint64)
         for one in table:

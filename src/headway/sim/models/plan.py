@@ -64,14 +64,14 @@ def talk_of(workload: Workload, traffic: Traffic, fewest: NDArray[np.int32], row
 def _seconds(
     gpus: NDArray[Any], servers: NDArray[Any], exchanges: NDArray[np.bool_], at: Bandwidth
 ) -> NDArray[np.float64]:
-    """Seconds per Gbit with the baseline plan, evenly on so many servers."""
-    found = np.zeros(len(gpus))
+    """Seconds per Gbit with the baseline plan, evenly on a number of servers."""
+    seconds = np.zeros(len(gpus))
     keys = np.stack([gpus, servers, exchanges]).astype(np.int64)
     for size, count, to_all in np.unique(keys, axis=1).T.tolist():
         shape = Shape(max(1, size // count), count)
         here = (gpus == size) & (servers == count) & (exchanges == bool(to_all))
-        found[here] = communication_s(BASELINE, bool(to_all), shape, at) if size > 1 else 0.0
-    return found
+        seconds[here] = communication_s(BASELINE, bool(to_all), shape, at) if size > 1 else 0.0
+    return seconds
 
 
 class Waits(NamedTuple):

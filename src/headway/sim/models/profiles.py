@@ -1,4 +1,4 @@
-"""What is known of models: the cost of preempting them, the harm of spreading them, how they pack and how they scale.
+"""Profiles of models: cost of preemption, slow-down when spread, packing and scaling.
 
 Save, resume, size and skew are of Tiresias (NSDI'19), sections 4 and 5; resume and the spread ratio were read off its figures. The sum of
 speeds of two packed jobs is of Gavel's measured pairs on one V100 (OSDI'20 artifact: co-located against isolated, means by family):
@@ -57,7 +57,7 @@ def column(name: str) -> NDArray[np.float64]:
 
 
 def resume_s(rows: NDArray[np.int32], workers: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Seconds to resume with so many workers: linear in log2 between the measured 1, 2 and 8, level beyond."""
+    """Return the seconds to resume by number of workers: linear in log2 between the measured 1, 2 and 8, level beyond."""
     one, two, eight = np.array([profile.resume_s for profile in TABLE]).T[:, :, None]
     x = np.log2(np.arange(1, 9))
     low, high = np.minimum(x, 1.0), np.maximum(x - 1.0, 0.0) / 2.0

@@ -1,4 +1,4 @@
-"""What a finished run amounts to: summaries, tables, files, timelines, and the data that reports draw.
+"""Results of a finished run: summaries, tables, files, timelines, and the data that reports draw.
 
 Imports `sim` beside it, `network` and `report`.
 """

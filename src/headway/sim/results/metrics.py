@@ -1,4 +1,4 @@
-"""What a run amounts to, in numbers: the summary of `--json`, and the table of its jobs."""
+"""Metrics of a run: the summary of `--json`, and the table of its jobs."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from headway.sim.run import Run
 def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
     """Mean, median, tail and maximum."""
     p95, p99 = np.percentile(seconds, (95, 99))
-    found = {"mean": seconds.mean(), "median": np.median(seconds), "p95": p95, "p99": p99, "max": seconds.max()}
-    return {name: float(value) for name, value in found.items()}
+    statistics = {"mean": seconds.mean(), "median": np.median(seconds), "p95": p95, "p99": p99, "max": seconds.max()}
+    return {name: float(value) for name, value in statistics.items()}
 
 
 def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def _useful_gpu_s(run: Run) -> float:
 
 def receipts(run: Run) -> dict[str, NDArray[np.int64]]:
     """Microseconds that each job waited, by cause; they sum to its JCT less the time it held GPUs. Causes that never were are left out."""
-    found = zip(REASONS[1:], run.receipts_us[:, 1:].T, strict=True)
-    return {name: column for name, column in found if column.any()}
+    columns = zip(REASONS[1:], run.receipts_us[:, 1:].T, strict=True)
+    return {name: column for name, column in columns if column.any()}
 
 
 def receipt_columns(run: Run) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""What `--out` leaves behind: jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html, each written aside and renamed."""
+"""The files that `--out` writes: jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html, each written aside and renamed."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What a simulation gives back: one result, or several to compare. Both show themselves in notebooks and write reports."""
+"""The return values of a simulation: one result, or several to compare. Both are shown in notebooks and write reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +97,7 @@ class Comparison(list[Result]):
 
         `ratio` is the same against the first policy, seed by seed. `jct_mean_s`, `mean_jct_s` and `ratio` at the top are of the mean JCT.
         """
-        return [_over_seeds(found, self.summaries[0]) for found in self.summaries]
+        return [_over_seeds(summaries, self.summaries[0]) for summaries in self.summaries]
 
     def report(self, path: Path | str) -> None:
         """Write the report: one HTML file that works offline."""
@@ -133,18 +133,18 @@ def _common(trace: Any) -> Any:
     return with_seed(trace, None) if isinstance(trace, str) else trace
 
 
-def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
+def _over_seeds(summaries: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
     """One policy over seeds: the figures of a summary that seeds change, in its shape."""
 
     def over(*path: str) -> dict[str, Any]:
-        ratio = figure_ratio(found, first, *path)
-        values = [value_at(summary, path) for summary in found]
-        return {"values": values, **figure(found, *path).as_json, "ratio": ratio and ratio.as_json}
+        ratio = figure_ratio(summaries, first, *path)
+        values = [value_at(summary, path) for summary in summaries]
+        return {"values": values, **figure(summaries, *path).as_json, "ratio": ratio and ratio.as_json}
 
-    spreads = {name: {part: over(name, part) for part in found[0][name]} for name in ("jct_s", "queue_s")}
+    spreads = {name: {part: over(name, part) for part in summaries[0][name]} for name in ("jct_s", "queue_s")}
     mean = spreads["jct_s"]["mean"]
     return {
-        "seeds": len(found),
+        "seeds": len(summaries),
         "jct_mean_s": mean["values"],
         "mean_jct_s": {part: mean[part] for part in ("mean", "low", "high")},
         "ratio": mean["ratio"],

@@ -1,5 +1,4 @@
-"""What a start decided, in words: places, links, routing rule and collective plan, which of them it waited for, and why it did no
-longer."""
+"""Text about a start: places, links, routing rule and collective plan, which of them the job waited for, and why it stopped waiting."""
 
 from typing import Any
 
@@ -41,17 +40,17 @@ class Starts:
         nodes, counts = np.unique(node_of[gpus % self.run.cluster.total], return_counts=True)
         leaf_of = self.fabric.server_leaf if self.fabric else np.zeros(len(self.run.cluster.gpus), np.int64)
         shape = shape_of(counts, leaf_of[nodes])
-        found: dict[str, Any] = {"nodes": len(nodes), "fewest_nodes": int(self.fewest[len(gpus)])}
+        facts: dict[str, Any] = {"nodes": len(nodes), "fewest_nodes": int(self.fewest[len(gpus)])}
         if self.fabric:
-            found["links"] = {
+            facts["links"] = {
                 self.fabric.leaf_name(int(one["leaf"])): [
                     up for up in range(self.fabric.uplinks) if int(one["mask"]) >> up & 1
                 ]
                 for one in links
             }
-            found["routing"] = self._routing(shape, len(links))
-        found |= self._plan(shape)
-        return found | {"why": self._why(j, float(row["time"]), found, shape)}
+            facts["routing"] = self._routing(shape, len(links))
+        facts |= self._plan(shape)
+        return facts | {"why": self._why(j, float(row["time"]), facts, shape)}
 
     def _routing(self, shape: Shape, links: int) -> str:
         if links:
@@ -66,14 +65,14 @@ class Starts:
         part = server_first(plan, shape, Bandwidth(inside, nic))
         return {"plan": {"collective": ALL_REDUCE_PLANS[plan], "server_first": round(float(part), 4)}}
 
-    def _why(self, j: int, now: float, found: dict[str, Any], shape: Shape) -> str:
+    def _why(self, j: int, now: float, facts: dict[str, Any], shape: Shape) -> str:
         """In a sentence; how long it waited and would have waited at most, where it has a worse place than it could have had."""
         row, waited = self.run.jobs[j], now - self.queued[j]
         parts = []
-        if found["nodes"] > found["fewest_nodes"]:
-            more = f"spread over {found['nodes']} nodes where {found['fewest_nodes']} would do"
+        if facts["nodes"] > facts["fewest_nodes"]:
+            more = f"spread over {facts['nodes']} nodes where {facts['fewest_nodes']} would do"
             parts.append(more + self._bound(row["whole_wait"], LEAST_TURN_S, j, waited))
-        routing = found.get("routing", "")
+        routing = facts.get("routing", "")
         if routing == "isolated":
             parts.append(f"isolated: its links on {shape.leaves} leaves are its own")
         elif routing == "below one leaf":

@@ -1,4 +1,4 @@
-"""How much longer jobs ran than they do alone on a clean network, and what that makes of the load that was offered."""
+"""Stretch of run times compared with a clean network, and the effective load that follows."""
 
 from typing import Any
 
@@ -38,8 +38,10 @@ def stretch_told(summary: dict[str, Any]) -> list[str]:
     """What a summary says of it, in sentences: how much longer jobs ran, and where the load has no end. None on the ideal network."""
     if "run_stretch" not in summary:
         return []
-    found, load, network = summary["run_stretch"], summary["effective_load"], summary["network"]
-    longer = f"{100 * (found['mean'] - 1):+.1f} % on average, {100 * (found['gpu_weighted'] - 1):+.1f} % by GPU time"
+    stretch, load, network = summary["run_stretch"], summary["effective_load"], summary["network"]
+    longer = (
+        f"{100 * (stretch['mean'] - 1):+.1f} % on average, {100 * (stretch['gpu_weighted'] - 1):+.1f} % by GPU time"
+    )
     lines = [f"run times on {network}: {longer}" + (f"; effective load {load:.2f}" if load is not None else "")]
     if load is not None and load >= SATURATED:
         lines.append(f"{network} does not carry this load: waiting and JCT grow with the length of the run")

@@ -1,4 +1,4 @@
-"""A table of columns that turns into Arrow, pandas or polars when asked, and loads those libraries only then."""
+"""A table of columns that can be converted to Arrow, pandas or polars; it loads those libraries only then."""
 
 from importlib import import_module
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who had what: for each queue of a run the share asked for, guaranteed and used, what it borrowed and left, and how its jobs fared."""
+"""Usage by queue: share, guarantee and use of each queue, borrowed and unused GPUs, and the times of its jobs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What happened over time, read from the journal in whole columns: who held which GPUs when, and what that amounts to.
+"""The timeline of a run, computed from whole columns of the journal: which job held which GPUs when, and totals.
 
 A run of 80,000 jobs has a million entries; everything here is array work, without a loop over entries.
 """
@@ -68,8 +68,8 @@ def _between(time: Floats, places: Whole, low: Whole, high: Whole, otherwise: Fl
     """The time at the first of `places` after `low`, if it lies before `high`."""
     if not len(places):
         return otherwise
-    found = places[np.searchsorted(places, low).clip(max=len(places) - 1)]
-    return np.where((low < found) & (found < high), time[found], otherwise)
+    following = places[np.searchsorted(places, low).clip(max=len(places) - 1)]
+    return np.where((low < following) & (following < high), time[following], otherwise)
 
 
 def mean_in_bins(times_s: Floats, change: NDArray[Any], edges_s: Floats) -> Floats:
@@ -185,7 +185,7 @@ def finish_time_fairness(run: Run) -> Floats:
 
 
 def alone_s(jobs: NDArray[Any], duration_s: Floats, gpus: float) -> Floats:
-    """Seconds that each job would take on an equal part of so many GPUs, shared with those of `jobs` that are present while it is."""
+    """Seconds that each job would take on an equal part of `gpus` GPUs, shared with those of `jobs` that are present while it is."""
     submit, end = jobs["submit"], jobs["end"]
     times = np.concatenate([submit, end])
     steps = np.repeat([1.0, -1.0], len(jobs))

@@ -1,4 +1,4 @@
-"""From results to what a report draws: pool the seeds, put a run on a grid of time, and cut the Gantt chart into bars."""
+"""Convert results to the data of a report: pool the seeds, resample a run over time, and cut the Gantt chart into bars."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

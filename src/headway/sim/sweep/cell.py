@@ -63,9 +63,9 @@ def check(cells: Iterable[Experiment]) -> None:
     from headway.sim.api import find
 
     every = list(cells)
-    found = {policy: find_policy(policy) for policy in dict.fromkeys(cell.policy for cell in every)}
+    policies = {policy: find_policy(policy) for policy in dict.fromkeys(cell.policy for cell in every)}
     for cell in {(one.network, one.fabric, one.cluster, one.placement): one for one in every}.values():
-        find(cell, found[cell.policy])
+        find(cell, policies[cell.policy])
     for trace, strict in dict.fromkeys((str(cell.trace), cell.strict) for cell in every):
         _read(trace, strict)
 
@@ -75,10 +75,10 @@ def run_cell(cell: Experiment) -> dict[str, Any]:
     from headway.sim.api import run_experiment
 
     drawn = with_seed(str(cell.trace), cell.seed)
-    found = run_experiment(replace(cell, trace=drawn), trace=_read(drawn, cell.strict)).summary
-    figures = {name: found[name] for name in FIGURES}
-    spreads = {f"{name}_{part}_s": value for name in ("jct", "queue") for part, value in found[f"{name}_s"].items()}
-    return cell.settings | {"jobs": found["jobs"], "left_out": found["left_out"]} | spreads | figures
+    summary = run_experiment(replace(cell, trace=drawn), trace=_read(drawn, cell.strict)).summary
+    figures = {name: summary[name] for name in FIGURES}
+    spreads = {f"{name}_{part}_s": value for name in ("jct", "queue") for part, value in summary[f"{name}_s"].items()}
+    return cell.settings | {"jobs": summary["jobs"], "left_out": summary["left_out"]} | spreads | figures
 
 
 @lru_cache(maxsize=KEPT_TRACES)
@@ -111,8 +111,8 @@ def finished(cells: Iterable[Experiment], folder: Path) -> set[Experiment]:
 
 def rows(cells: Iterable[Experiment], folder: Path) -> list[dict[str, Any]]:
     """The rows of the finished cells, in the order of the grid."""
-    found = (_row(result_path(cell, folder)) for cell in cells)
-    return [row for row in found if row is not None]
+    stored = (_row(result_path(cell, folder)) for cell in cells)
+    return [row for row in stored if row is not None]
 
 
 def _row(path: Path) -> dict[str, Any] | None:

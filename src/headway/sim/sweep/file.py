@@ -124,12 +124,12 @@ def policy_specs(entry: Any) -> list[str]:
         return [entry]
     if not isinstance(entry, dict) or not isinstance(entry.get("policy"), str):
         raise BadInput(f"{entry} needs the key policy, such as {{policy: tiresias-l, threshold: [1600, 3200]}}")
-    given = {key: _listed(value) for key, value in entry.items() if key != "policy"}
-    found = []
-    for values in itertools.product(*given.values()):
-        query = "&".join(f"{key}={_plain(value)}" for key, value in zip(given, values, strict=True))
-        found.append(f"{entry['policy']}?{query}" if query else str(entry["policy"]))
-    return found
+    choices = {key: _listed(value) for key, value in entry.items() if key != "policy"}
+    specs = []
+    for values in itertools.product(*choices.values()):
+        query = "&".join(f"{key}={_plain(value)}" for key, value in zip(choices, values, strict=True))
+        specs.append(f"{entry['policy']}?{query}" if query else str(entry["policy"]))
+    return specs
 
 
 def _plain(value: Any) -> str:

@@ -63,7 +63,7 @@ def _sources(spec: str) -> list[str]:
     """
     module, colon, _ = spec.partition("?")[0].partition(":")
     top = module.partition(".")[0]
-    found: set[str] = set()
+    files_read: set[str] = set()
     waiting = [top] if colon and top else []
     seen = {OWN_PACKAGE, *sys.stdlib_module_names} - {top}
     while waiting:
@@ -72,9 +72,9 @@ def _sources(spec: str) -> list[str]:
             continue
         seen.add(name)
         files = _files(name, installed_too=name == top)
-        found |= set(map(str, files))
+        files_read |= set(map(str, files))
         waiting += [other for file in files for other in _imports(file)]
-    return sorted(found)
+    return sorted(files_read)
 
 
 def _files(name: str, *, installed_too: bool) -> list[Path]:
@@ -98,10 +98,10 @@ def _imports(file: Path) -> list[str]:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return []
-    found = []
+    modules = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.append(node.module)
-    return [name.partition(".")[0] for name in found]
+            modules.append(node.module)
+    return [name.partition(".")[0] for name in modules]

@@ -43,16 +43,16 @@ def run_sweep(
         raise BadInput(f"{folder} is a file: give a folder for the results of the sweep")
     sweep_inputs.forget()  # a notebook may run a sweep again after an edit
     done = sweep_cell.finished(cells, folder)
-    left = [cell for cell in cells if cell not in done]
+    unfinished = [cell for cell in cells if cell not in done]
     if progress:
         progress(len(done))
     outcomes: Iterable[Outcome] = ()
-    if left and on == "slurm":
+    if unfinished and on == "slurm":
         from headway.sim.sweep.slurm import on_slurm
 
-        outcomes = on_slurm(left, folder, slurm or {}, workers)
-    elif left:
-        outcomes = _locally(left, folder, workers)
+        outcomes = on_slurm(unfinished, folder, slurm or {}, workers)
+    elif unfinished:
+        outcomes = _locally(unfinished, folder, workers)
     failures = []
     for outcome in outcomes:
         if outcome.reason is not None:

@@ -117,8 +117,8 @@ def states_of(ids: list[str]) -> dict[str, str]:
         return {}
     if done.returncode != 0 and UNKNOWN_TO_SLURM not in done.stderr.lower():
         return {}
-    found = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())
-    return {name: found.get(name, GONE).strip() for name in ids}
+    states = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())
+    return {name: states.get(name, GONE).strip() for name in ids}
 
 
 def _outcomes(job: Any, share: list[Experiment], folder: Path, state: str) -> Iterator[Outcome]:

@@ -1,1 +1,1 @@
-"""Advising: the jobs that a Slurm ran, replayed under other policies. Imports the room above it and the simulator."""
+"""Advising: the jobs that a Slurm ran, replayed under other policies. Imports the package above it and the simulator."""

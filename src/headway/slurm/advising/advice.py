@@ -1,4 +1,4 @@
-"""What would change, and for whom, if the jobs of a Slurm had been ordered by another policy: replayed in the simulator.
+"""Replay of a Slurm cluster's jobs under other policies in the simulator: what would change, and for which users.
 
 The replay of Slurm's own order (first come first served, with backfilling by time limits) beside what was measured shows how far the rest
 can be trusted. Jobs may have been preemptible or not, which Slurm does not know: policies that preempt are replayed both ways.

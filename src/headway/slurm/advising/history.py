@@ -45,35 +45,35 @@ def history(door: Commands, since: float) -> tuple[list[SlurmJob], str]:
 
 def read_accounts(text: str) -> list[SlurmJob]:
     """Jobs of `sacct --parsable2`. Job names may hold bars: there are as many fields before the name as after it."""
-    found = []
+    jobs = []
     for line in text.splitlines():
         words = line.split("|")
         extra = len(words) - len(FIELDS)
         if extra < 0:
             continue
         words = [words[0], "|".join(words[1 : 2 + extra]), *words[2 + extra :]]
-        given = dict(zip(FIELDS, words, strict=True))
-        if given["JobIDRaw"].isdigit():
-            found.append(_job(given))
-    return found
+        fields = dict(zip(FIELDS, words, strict=True))
+        if fields["JobIDRaw"].isdigit():
+            jobs.append(_job(fields))
+    return jobs
 
 
-def _job(given: dict[str, str]) -> SlurmJob:
-    limit = given["TimelimitRaw"]
-    gpus = max(_gpus(given["AllocTRES"]), _gpus(given["ReqTRES"]))
-    state = given["State"].split()[0] if given["State"] else ""  # CANCELLED by 1000
+def _job(fields: dict[str, str]) -> SlurmJob:
+    limit = fields["TimelimitRaw"]
+    gpus = max(_gpus(fields["AllocTRES"]), _gpus(fields["ReqTRES"]))
+    state = fields["State"].split()[0] if fields["State"] else ""  # CANCELLED by 1000
     return SlurmJob(
-        id=int(given["JobIDRaw"]),
+        id=int(fields["JobIDRaw"]),
         state="PREEMPTED" if state == "REQUEUED" else state,  # that run is over; the next has a line of its own
-        name=given["JobName"],
-        user=given["User"],
-        partition=given["Partition"],
-        node_count=int(given["NNodes"] or 1),
+        name=fields["JobName"],
+        user=fields["User"],
+        partition=fields["Partition"],
+        node_count=int(fields["NNodes"] or 1),
         gpus=gpus,
-        submitted=_moment(given["Submit"]),
-        eligible=_moment(given["Eligible"]),
-        started=_moment(given["Start"]),
-        ended=_moment(given["End"]),
+        submitted=_moment(fields["Submit"]),
+        eligible=_moment(fields["Eligible"]),
+        started=_moment(fields["Start"]),
+        ended=_moment(fields["End"]),
         limit_s=60.0 * int(limit) if limit.isdigit() else None,
     )
 

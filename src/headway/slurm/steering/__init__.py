@@ -1,4 +1,4 @@
 """Steering: Slurm goes on starting jobs, and Headway only sets the nice value of those that wait, by the service they attained.
 
-Imports the room above it (requests, snapshots), io and errors.
+Imports the package above it (requests, snapshots), io and errors.
 """

@@ -1,4 +1,4 @@
-"""What steering changed, written down before it is changed: so that it can be taken back exactly, also after a crash half-way."""
+"""The journal of steering: changes are written before they are made, so that they can be undone exactly, also after a crash."""
 
 import contextlib
 import fcntl
@@ -66,8 +66,8 @@ class SteeringFolder:
 
     def of(self, job: SlurmJob) -> Changed | None:
         """What was changed of a job. What a whole array is given, its tasks have too."""
-        found = [self.changed.get(number) for number in dict.fromkeys((job.id, job.array))]
-        known = [change for change in found if change and change.is_of(job)]
+        changes = [self.changed.get(number) for number in dict.fromkeys((job.id, job.array))]
+        known = [change for change in changes if change and change.is_of(job)]
         values = tuple(value for change in reversed(known) for value in change.set_to)
         return replace(known[0], set_to=values) if known else None
 
@@ -93,9 +93,9 @@ class SteeringFolder:
         if self._lines <= SPARE_LINES:
             return
         known, long_ago = {number for job in jobs for number in (job.id, job.array)}, time.time() - KEPT_S
-        kept = {number: change for number, change in self.changed.items() if number in known or change.at > long_ago}
-        if self._lines > len(kept) + SPARE_LINES:
-            self.changed = kept
+        changes = {number: change for number, change in self.changed.items() if number in known or change.at > long_ago}
+        if self._lines > len(changes) + SPARE_LINES:
+            self.changed = changes
             self._write_anew()
 
     def _write_anew(self) -> None:
@@ -111,12 +111,12 @@ class SteeringFolder:
             try:
                 job, submitted, nice, set_to, held, *at = json.loads(line)
                 values = (set_to,) if isinstance(set_to, int) else tuple(set_to)
-                found = int(job), Changed(submitted, nice, values, held, at[0] if at else submitted)
+                entry = int(job), Changed(submitted, nice, values, held, at[0] if at else submitted)
             except (ValueError, TypeError):
                 if self._cut_off and number == len(lines) - 1:
                     return  # by a crash: what it announced was not done
                 raise BadInput(f"{path}:{number + 1} is damaged: look at `squeue -o '%i %y'` before going on") from None
-            yield found
+            yield entry
 
     def scale(self) -> Scale | None:
         """The scale that was chosen at first."""

@@ -1,4 +1,4 @@
-"""Which nice value each waiting job gets: discretised 2D-LAS (Tiresias, section 3.2.3) in the only words that Slurm has for it. Pure.
+"""The nice value of each waiting job, by discretised 2D-LAS (Tiresias, section 3.2.3). Pure.
 
 A job belongs to a queue by the GPU-seconds it attained. Within a queue Slurm's own order stays (first come, fair share, age: whatever the
 site has). Queues are apart by `step`, more than Slurm's own priorities differ. Where these are small (priority/multifactor), the first
@@ -50,7 +50,7 @@ def scale_of(
 
 
 def queue_of(gpu_s: float, thresholds: Sequence[float]) -> int:
-    """The queue of a job that attained so many GPU-seconds."""
+    """Return the queue of a job by its attained GPU-seconds."""
     return sum(gpu_s >= threshold for threshold in thresholds)
 
 
@@ -63,12 +63,12 @@ def plan(
     scale: Scale | None,
 ) -> list[Wanted]:
     """What every waiting job that asks for GPUs should have, all its parts side by side; `own_nice` is its value without Headway."""
-    found, some = [], sorted(jobs, key=lambda job: (job.one, job.id))
+    wanted, some = [], sorted(jobs, key=lambda job: (job.one, job.id))
     with_gpus = {job.one for job in some if job.gpus}
     for job in some:
         if not job.waits or job.one not in with_gpus:
             continue
         queue = queue_of(service.get(owner(job, by), 0.0), thresholds)
         shift = 0 if scale is None else (queue - scale.raises * len(thresholds)) * scale.step
-        found.append(Wanted(job, queue, own_nice.get(job.id, job.nice) + shift))
-    return found
+        wanted.append(Wanted(job, queue, own_nice.get(job.id, job.nice) + shift))
+    return wanted

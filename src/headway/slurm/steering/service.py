@@ -1,4 +1,4 @@
-"""How much service (GPU-seconds) each job of a Slurm queue has attained, seen from outside: added up from one look to the next."""
+"""Attained service (GPU-seconds) of each job of a Slurm queue, summed from one poll to the next."""
 
 import json
 from collections.abc import Iterable
@@ -41,10 +41,10 @@ class Services:
 
     def by_owner(self) -> dict[str, float]:
         """GPU-seconds in all."""
-        found: dict[str, float] = {}
+        attained: dict[str, float] = {}
         for name, gpu_s, _ in self.runs.values():
-            found[name] = found.get(name, 0.0) + gpu_s
-        return found
+            attained[name] = attained.get(name, 0.0) + gpu_s
+        return attained
 
 
 def load(path: Path) -> Services:

@@ -1,4 +1,4 @@
-"""One round of steering, and taking it back."""
+"""One round of steering, and its undo."""
 
 import json
 import time
@@ -139,9 +139,9 @@ def _apply(hand: _Hand, how: Steering, wanted: list[Wanted]) -> Round:
     done = {each.job.id: each.nice for each in now if each.job.id not in hand.refused}
     queue_of = {each.job.one: each.queue for each in wanted}
     queues = {queue: list(queue_of.values()).count(queue) for queue in range(len(how.thresholds) + 1)}
-    left = len(late) - len(now) + len(hold) - len(held) + len(release) - len(released)
+    remaining = len(late) - len(now) + len(hold) - len(held) + len(release) - len(released)
     ids_held, ids_released = (tuple(job.id for job in some) for some in (held, released))
-    return Round(len(queue_of), done, ids_held, ids_released, queues, left, hand.refused)
+    return Round(len(queue_of), done, ids_held, ids_released, queues, remaining, hand.refused)
 
 
 def _to_hold(hand: _Hand, how: Steering, wanted: list[Wanted]) -> tuple[list[SlurmJob], list[SlurmJob]]:

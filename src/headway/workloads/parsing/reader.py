@@ -1,4 +1,4 @@
-"""What a trace reader is: a name, the columns that it is recognised by, and a function that reads."""
+"""The type of a trace reader: a name, the columns that it is recognised by, and a function that reads."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From the columns of a trace to a workload: what is refused, what is left out and counted."""
+"""Convert the columns of a trace to a workload; invalid rows are refused, or left out and counted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -43,10 +43,10 @@ def times_s(values: Sequence[str]) -> NDArray[np.float64]:
 
 def _offset_s(tail: str) -> float:
     """How far ahead of UTC the zone behind a time is."""
-    found = TAIL.fullmatch(tail)
-    if found is None:
+    match = TAIL.fullmatch(tail)
+    if match is None:
         raise ValueError(tail)
-    if found["sign"] is None:
+    if match["sign"] is None:
         return 0.0
-    ahead_s = 3600.0 * int(found["hours"]) + 60.0 * int(found["minutes"] or 0)
-    return -ahead_s if found["sign"] == "-" else ahead_s
+    ahead_s = 3600.0 * int(match["hours"]) + 60.0 * int(match["minutes"] or 0)
+    return -ahead_s if match["sign"] == "-" else ahead_s

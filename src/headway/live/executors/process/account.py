@@ -13,7 +13,7 @@ def account_of(user: str) -> pwd.struct_passwd | None:
         refuse_others(user)
         return None
     try:
-        found = pwd.getpwnam(user)
+        account = pwd.getpwnam(user)
     except KeyError:
         raise BadInput(f"there is no user {user!r} on this machine: under root, jobs run as their submitters") from None
-    return found if found.pw_uid != 0 else None
+    return account if account.pw_uid != 0 else None

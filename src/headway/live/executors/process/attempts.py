@@ -1,4 +1,4 @@
-"""An attempt by its folder: whether it is alive, whose it is, and when it last did something."""
+"""The state of an attempt, read from its folder: whether it is alive, its journal, and the time of its last activity."""
 
 import contextlib
 import fcntl
@@ -64,14 +64,14 @@ def started_by(folder: Path) -> str | None:
 
 def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
     """Attempts that run though nobody watches them, each in one line for the operator."""
-    found = []
+    lines = []
     for folder in sorted(runs.glob("*/*")):
         job, attempt = folder.parent.name, folder.name
         if job.isdigit() and attempt.isdigit() and (int(job), int(attempt)) not in watched and alive(folder):
             pid = (read(str(folder), "shim.json") or {}).get("pid")
             end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
-            found.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
-    return found
+            lines.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
+    return lines
 
 
 def write_notice(folder: Path, until: float | None) -> None:

@@ -34,8 +34,8 @@ def gpu_count() -> int:
     if nvml.nvmlInit_v2() != 0:
         return 0
     try:
-        found = ctypes.c_uint(0)
-        return int(found.value) if nvml.nvmlDeviceGetCount_v2(ctypes.byref(found)) == 0 else 0
+        count = ctypes.c_uint(0)
+        return int(count.value) if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0 else 0
     finally:
         nvml.nvmlShutdown()
 
@@ -62,8 +62,8 @@ def renumber(ranks: list[dict[str, Any]], gpus: Sequence[int]) -> None:
     """Where a job sees only its own GPUs, the driver counts them from 0, in the order of the bus."""
     seen = {str(gpu): str(place) for place, gpu in enumerate(sorted(set(gpus)))}
     for rank in ranks:
-        given = rank["env"]["CUDA_VISIBLE_DEVICES"].split(",")
+        visible = rank["env"]["CUDA_VISIBLE_DEVICES"].split(",")
         rank["env"] |= {
-            "CUDA_VISIBLE_DEVICES": ",".join(seen[gpu] for gpu in given),
+            "CUDA_VISIBLE_DEVICES": ",".join(seen[gpu] for gpu in visible),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         }

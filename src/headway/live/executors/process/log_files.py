@@ -16,7 +16,7 @@ PART_BYTES = 1 << 16
 LOG_CAP_BYTES = 100_000_000
 # Left free on the disk: this much, or this share of a small disk.
 FREE_BYTES, FREE_SHARE = 1 << 30, 0.05
-# Free room is looked at after so many bytes, and at least this often while nothing is written.
+# Free space is checked after this many bytes, and at least this often while nothing is written.
 LOOK_BYTES, LOOK_S = 1 << 20, 1.0
 # What is still in the pipes when all ranks are gone is read within this time; somebody else may hold them open.
 REST_S = 2.0

@@ -22,8 +22,8 @@ HOOK_TIMEOUT_S = 60.0  # a prolog or an epilog that takes longer is killed, and 
 def environment_of(other: object | None, environment: Mapping[str, str]) -> dict[str, str]:
     """The part of the manager's environment that jobs get; a job of another user has that user's PATH, and nothing of the manager's own."""
     names = OF_THE_MACHINE if other else OF_THE_MACHINE + OF_THE_USER
-    found = {name: environment[name] for name in names if name in environment}
-    return {**found, "PATH": user_path()} if other else found
+    variables = {name: environment[name] for name in names if name in environment}
+    return {**variables, "PATH": user_path()} if other else variables
 
 
 def user_path(defaults: str = LOGIN_DEFAULTS) -> str:
@@ -80,9 +80,9 @@ def output_path(launch: Launch, rank: int, home: str) -> str | None:
         "N": launch.nodes[0] if launch.nodes else "",
     }
 
-    def value(found: re.Match[str]) -> str:
-        text = values[found[2]]
-        return text.zfill(min(10, int(found[1] or 0))) if found[2] in NUMBERS else text
+    def value(match: re.Match[str]) -> str:
+        text = values[match[2]]
+        return text.zfill(min(10, int(match[1] or 0))) if match[2] in NUMBERS else text
 
     path = re.sub(r"%(\d{0,2})([%jAabxutnN])", value, spec.output)
     return os.path.join(spec.workdir or home, path)
@@ -105,7 +105,7 @@ def hooks_of(launch: Launch, folder: str, path: str) -> dict[str, Any]:
 def job_environment(launch: Launch, folder: str) -> dict[str, str]:
     """What every rank of an attempt finds in its environment, whoever starts it."""
     spec = launch.spec
-    found = {
+    variables = {
         "HEADWAY_JOB_ID": str(launch.job),
         "HEADWAY_ATTEMPT": str(launch.attempt),
         "HEADWAY_CHECKPOINT_DIR": spec.checkpoint.dir if spec.checkpoint else "",
@@ -118,5 +118,5 @@ def job_environment(launch: Launch, folder: str) -> dict[str, str]:
         **launch.environment,
     }
     if launch.array_id is not None:
-        found |= {"HEADWAY_ARRAY_ID": str(launch.array_id), "HEADWAY_ARRAY_INDEX": str(launch.array_index)}
-    return found
+        variables |= {"HEADWAY_ARRAY_ID": str(launch.array_id), "HEADWAY_ARRAY_INDEX": str(launch.array_index)}
+    return variables

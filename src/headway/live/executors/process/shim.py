@@ -20,35 +20,10 @@ from typing import Any, NoReturn
 
 if __name__ == "__main__":  # run by its path, without a package around it
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from log_files import LOG_CAP_BYTES, LogFile, Pump  # type: ignore[import-not-found]
-    from system import (  # type: ignore[import-not-found]
-        descendants,
-        kill_members,
-        marked,
-        members,
-        out_of_memory,
-        prctl,
-        read,
-        refused_processes,
-        stamp,
-        started_ticks,
-        write,
-    )
+    import log_files  # type: ignore[import-not-found]
+    import system  # type: ignore[import-not-found]
 else:
-    from headway.live.executors.process.log_files import LOG_CAP_BYTES, LogFile, Pump
-    from headway.live.executors.process.system import (
-        descendants,
-        kill_members,
-        marked,
-        members,
-        out_of_memory,
-        prctl,
-        read,
-        refused_processes,
-        stamp,
-        started_ticks,
-        write,
-    )
+    from headway.live.executors.process import log_files, system
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S, LONGEST_KILL_PAUSE_S = 0.01, 1.0  # a process in uninterruptible sleep may stay for hours
@@ -66,7 +41,7 @@ class Shim:
 
     def __init__(self, folder: str, fifo: str) -> None:
         self.folder, self.fifo = folder, fifo
-        self.launch = read(folder, "launch.json") or {"ranks": []}
+        self.launch = system.read(folder, "launch.json") or {"ranks": []}
         self.label = f"{self.launch.get('job')} {self.launch.get('attempt')}"
         self.ranks: dict[int, int] = {}  # pid -> rank
         self.codes: dict[int, int] = {}  # rank -> exit code
@@ -79,31 +54,31 @@ class Shim:
         self.deadline = float("inf")
 
     def run(self) -> None:
-        own = {"pid": os.getpid(), "start": started_ticks(os.getpid())}
-        lost = read(self.folder, "lost.json")
+        own = {"pid": os.getpid(), "start": system.started_ticks(os.getpid())}
+        lost = system.read(self.folder, "lost.json")
         if lost is not None:
             with contextlib.suppress(OSError):  # a full disk: the epilog runs all the same
-                write(self.folder, "shim.json", own)
+                system.write(self.folder, "shim.json", own)
             self.recover(lost)
             return
-        write(self.folder, "shim.json", own)
-        if read(self.folder, "stop.json") is not None:
+        system.write(self.folder, "shim.json", own)
+        if system.read(self.folder, "stop.json") is not None:
             self.signalled = True
             self.finish(self.outcome(never_ran=True))
             return
         why = self.hook("prolog")
-        if why or read(self.folder, "stop.json") is not None:
+        if why or system.read(self.folder, "stop.json") is not None:
             self.signalled, self.message = not why, why
             ended = self.outcome(never_ran=True, refused=bool(why))
             self.finish({**ended, "trouble": self.hook("epilog")})
             return
         if self.start():
-            self.started = {"pids": [[pid, started_ticks(pid)] for pid in self.ranks], "at": stamp()}
+            self.started = {"pids": [[pid, system.started_ticks(pid)] for pid in self.ranks], "at": system.stamp()}
             self.watch()
         self.kill_all()
         ended = self.outcome()
         with contextlib.suppress(OSError):
-            write(self.folder, "outcome.json", ended)  # kept if this shim is killed during the epilog
+            system.write(self.folder, "outcome.json", ended)  # kept if this shim is killed during the epilog
         if self.pump is not None:
             self.pump.finish()
         self.finish({**ended, "trouble": self.hook("epilog")})
@@ -113,24 +88,24 @@ class Shim:
         groups, users = self.launch.get("cgroup", ()), {os.geteuid(), self.launch.get("uid")}
         pause_s, before = KILL_PAUSE_S, set[int]()
         while True:
-            processes = members(groups) | marked(f"HEADWAY_RUN={self.folder}", users)
-            processes = {pid for pid in processes if started_ticks(pid) is not None}
+            processes = system.members(groups) | system.marked(f"HEADWAY_RUN={self.folder}", users)
+            processes = {pid for pid in processes if system.started_ticks(pid) is not None}
             if not processes:
                 break
-            kill_members(groups)
+            system.kill_members(groups)
             kill(processes)
             pause_s = min(LONGEST_KILL_PAUSE_S, 2 * pause_s) if processes == before else KILL_PAUSE_S
             time.sleep(pause_s)
             before = processes
-        never_ran = read(self.folder, "ranks.json") is None
+        never_ran = system.read(self.folder, "ranks.json") is None
         unknown = {"lost": True, "never_ran": never_ran, "message": LOST, "at": lost.get("at")}
-        ended = read(self.folder, "outcome.json") or unknown
+        ended = system.read(self.folder, "outcome.json") or unknown
         self.finish({**ended, "trouble": self.hook("epilog")})
 
     def write_started(self) -> None:
         """Write that the ranks run, and call the manager; OSError if the disk is full."""
         if self.started is not None:
-            write(self.folder, "ranks.json", self.started)
+            system.write(self.folder, "ranks.json", self.started)
             self.started = None
             self.tell("started")
 
@@ -153,8 +128,9 @@ class Shim:
         pipes = []
         try:
             for number, rank in enumerate(self.launch["ranks"]):
-                cap, also = self.launch.get("log_cap_bytes", LOG_CAP_BYTES), self.open_output(rank.get("output"))
-                log = LogFile(os.path.join(self.folder, rank["log"]), cap, also)
+                cap = self.launch.get("log_cap_bytes", log_files.LOG_CAP_BYTES)
+                also = self.open_output(rank.get("output"))
+                log = log_files.LogFile(os.path.join(self.folder, rank["log"]), cap, also)
                 out, into = os.pipe()
                 pipes.append((out, log))
                 pid = os.fork()
@@ -168,7 +144,7 @@ class Shim:
             what = f"write its output to {error.filename}" if error.filename else "start all ranks"
             self.message = f"cannot {what}: {error.strerror or error}"
         os.close(say)
-        self.pump = Pump(pipes)
+        self.pump = log_files.Pump(pipes)
         self.pump.start()
         with open(hear, "rb") as file:
             self.message = self.message or file.read(1000).decode(errors="replace").partition("\n")[0]
@@ -210,21 +186,21 @@ class Shim:
                     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                     os.dup2(log, 1)
                     os.dup2(log, 2)
-                prctl(SET_PDEATHSIG, signal.SIGKILL)
+                system.prctl(SET_PDEATHSIG, signal.SIGKILL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])
                 os.execve(path, [path], hooks["env"])
             finally:
                 os._exit(COMMAND_NOT_FOUND)
         end = time.monotonic() + hooks["timeout_s"]
-        found, status = os.waitpid(pid, os.WNOHANG)
-        while not found and time.monotonic() < end:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        while not ended and time.monotonic() < end:
             signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
-            if name == "prolog" and read(self.folder, "stop.json") is not None:
+            if name == "prolog" and system.read(self.folder, "stop.json") is not None:
                 break  # the job is not wanted any more; a SIGTERM without this file is not the manager's
-            found, status = os.waitpid(pid, os.WNOHANG)
+            ended, status = os.waitpid(pid, os.WNOHANG)
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)  # also what it left behind
-        if not found:
+        if not ended:
             os.waitpid(pid, 0)
             over = time.monotonic() >= end
             return f"the {name} took longer than {hooks['timeout_s']:g} s" if over else ""
@@ -252,7 +228,7 @@ class Shim:
                 os.setuid(self.launch["uid"])
             step = f"enter the folder {self.launch['cwd']}"
             os.chdir(self.launch["cwd"])
-            prctl(SET_PDEATHSIG, signal.SIGKILL)
+            system.prctl(SET_PDEATHSIG, signal.SIGKILL)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
             step = f"run {rank['argv'][0]}"
@@ -273,12 +249,12 @@ class Shim:
             # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.
             if not any_left or (len(self.codes) == len(self.ranks) and not self.signalled):
                 return
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+            seconds = self.deadline - time.monotonic()
+            if seconds <= 0:
                 return
             # Signals are blocked and taken one by one here: none is lost and none interrupts.
-            found = signal.sigtimedwait(MINE, min(left, 3600.0 if self.started is None else DISK_RETRY_S))
-            if found is not None and found.si_signo == signal.SIGTERM:
+            received = signal.sigtimedwait(MINE, min(seconds, 3600.0 if self.started is None else DISK_RETRY_S))
+            if received is not None and received.si_signo == signal.SIGTERM:
                 self.stop()
 
     def reap(self) -> bool:
@@ -302,7 +278,7 @@ class Shim:
 
     def stop(self) -> None:
         """The manager asks: signal every rank's group, and set the end of the grace."""
-        asked = read(self.folder, "stop.json")
+        asked = system.read(self.folder, "stop.json")
         if asked is None or len(self.codes) == len(self.ranks):
             return
         self.signalled = True
@@ -320,9 +296,9 @@ class Shim:
     def kill_all(self) -> None:
         """Leave nothing behind: orphans come to us, so everything the ranks started is below us; a control group says it too."""
         groups = self.launch.get("cgroup", ())
-        while self.reap() or members(groups):
-            kill_members(groups)
-            kill(descendants(os.getpid()))
+        while self.reap() or system.members(groups):
+            system.kill_members(groups)
+            kill(system.descendants(os.getpid()))
             signal.sigtimedwait(MINE, KILL_PAUSE_S)
 
     def outcome(self, never_ran: bool = False, refused: bool = False) -> dict[str, Any]:
@@ -331,15 +307,15 @@ class Shim:
         if self.message:
             code = COMMAND_NOT_FOUND
         groups = self.launch.get("cgroup", ())
-        limit = OUT_OF_MEMORY if out_of_memory(groups) else ""
-        if not limit and (most := refused_processes(groups)):
+        limit = OUT_OF_MEMORY if system.out_of_memory(groups) else ""
+        if not limit and (most := system.refused_processes(groups)):
             limit = f"the job reached its limit of {most} processes and threads (headway serve --max-processes)"
         return {
             "exit_code": None if never_ran else code,
             "codes": [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))],
             "signalled": self.signalled,
             "never_ran": never_ran,
-            "at": stamp(),
+            "at": system.stamp(),
             "refused": refused,
             "message": self.message or limit,
         }
@@ -349,7 +325,7 @@ class Shim:
         while True:  # while the disk is full the attempt counts as alive: better late than lost
             try:
                 self.write_started()
-                write(self.folder, "exit.json", ended, durable=True)
+                system.write(self.folder, "exit.json", ended, durable=True)
                 break
             except OSError:
                 time.sleep(DISK_RETRY_S)
@@ -372,7 +348,7 @@ def begin(folder: str, fifo: str, lock: int) -> NoReturn:
         os.dup2(os.open("/dev/null", os.O_RDWR), 0)
         os.set_inheritable(lock, False)  # the lock is the shim's alone: what a rank leaves behind must not hold it
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        prctl(SET_CHILD_SUBREAPER, 1)
+        system.prctl(SET_CHILD_SUBREAPER, 1)
         Shim(folder, fifo).run()
         code = 0
     finally:

@@ -45,11 +45,11 @@ def descendants(root: int) -> list[int]:
 
 def members(groups: Iterable[str]) -> set[int]:
     """The processes of control groups, by their folders."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for folder in groups:
         with contextlib.suppress(OSError), open(os.path.join(folder, "cgroup.procs"), "rb") as file:
-            found.update(map(int, file.read().split()))
-    return found
+            pids.update(map(int, file.read().split()))
+    return pids
 
 
 def kill_members(groups: Sequence[str]) -> None:
@@ -100,12 +100,12 @@ def _number(folder: str, name: str) -> int:
 
 def marked(line: str, users: Container[int]) -> set[int]:
     """Return the processes of these users with this line in their environment; the environment of a dead process is empty."""
-    found = set()
+    pids = set()
     for pid, environment in each_process("environ"):
         with contextlib.suppress(OSError):
             if line.encode() in environment.split(b"\0") and os.stat(f"/proc/{pid}").st_uid in users:
-                found.add(pid)
-    return found
+                pids.add(pid)
+    return pids
 
 
 def stamp() -> dict[str, Any]:

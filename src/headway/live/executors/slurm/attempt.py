@@ -152,9 +152,9 @@ class Attempt:
         key, ran = (self.job, self.number), self.gone_up
         if self.refusal:
             return Report(ENDED, *key, exit_code=127, message=self.refusal)
-        found = [self.done(number) for number in range(len(self.parts))]
+        parts_done = [self.done(number) for number in range(len(self.parts))]
         states = {part.seen.state for part in self.parts if part.seen is not None}
-        lost = self._lost(found, states)
+        lost = self._lost(parts_done, states)
         asked = self.stop is not None
         if lost and not (asked and not ran):
             message = next((SAID[state] for state in states if state in LOST), "Slurm no longer knows it")
@@ -163,7 +163,7 @@ class Attempt:
             return Report(
                 ENDED, *key, signalled=asked, lost=True, never_ran=not ran, refused=self.late, message=message
             )
-        told = asked and (not all(found) or any(done[1] for done in found if done))
+        told = asked and (not all(parts_done) or any(done[1] for done in parts_done if done))
         if not ran and asked:
             return Report(ENDED, *key, signalled=True, never_ran=True)
         failed = _text(self.own / "failed").strip()
@@ -174,7 +174,7 @@ class Attempt:
             return Report(
                 ENDED, *key, lost=True, never_ran=True, refused=True, message=f"its ranks did not start: {how}"
             )
-        code = 127 if failed else self._code(found)
+        code = 127 if failed else self._code(parts_done)
         return Report(ENDED, *key, exit_code=code, signalled=told, message=failed or self._words(states, code))
 
     def ended_at(self) -> Stamp | None:
@@ -182,14 +182,14 @@ class Attempt:
         stamps = [written(self.own / f"done.{number}") for number in range(len(self.parts))]
         return max(filter(None, stamps), key=lambda stamp: stamp.wall) if all(stamps) else None
 
-    def _lost(self, found: list[tuple[int, bool] | None], states: set[str]) -> bool:
+    def _lost(self, parts_done: list[tuple[int, bool] | None], states: set[str]) -> bool:
         """Whether nobody knows how it ended. A good end that a batch script wrote down counts, whatever became of its node later."""
-        if all(done is not None and done[0] == 0 for done in found):
+        if all(done is not None and done[0] == 0 for done in parts_done):
             return False
         return (
             bool(states & LOST)
             or self.late
-            or any(done is None and self._unknown(number) for number, done in enumerate(found))
+            or any(done is None and self._unknown(number) for number, done in enumerate(parts_done))
         )
 
     def _unknown(self, number: int) -> bool:
@@ -203,13 +203,15 @@ class Attempt:
             return True
         return part.seen.exit_code == 0 and self.stop is None and self.claimed(number) != str(part.seen.id)
 
-    def _code(self, found: list[tuple[int, bool] | None]) -> int:
+    def _code(self, parts_done: list[tuple[int, bool] | None]) -> int:
         first = _small(_text(self.own / "bad").strip())
         if first is not None:
             return first
-        codes = [done[0] for done in found if done]
-        codes += [part.seen.exit_code for part, done in zip(self.parts, found, strict=True) if part.seen and not done]
-        killed = [137] if any(part.killed for part in self.parts) and not all(found) else []
+        codes = [done[0] for done in parts_done if done]
+        codes += [
+            part.seen.exit_code for part, done in zip(self.parts, parts_done, strict=True) if part.seen and not done
+        ]
+        killed = [137] if any(part.killed for part in self.parts) and not all(parts_done) else []
         return next((code for code in [*codes, *killed] if code), 0)
 
     def _words(self, states: set[str], code: int) -> str:

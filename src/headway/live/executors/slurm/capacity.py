@@ -1,4 +1,4 @@
-"""What of Slurm's nodes Headway may use: not those that are down, drained or reserved, and not what jobs of others hold, or nobody."""
+"""Capacity of Slurm's nodes for Headway: without nodes that are down, drained or reserved, GPUs of other Slurm jobs, and lost GPUs."""
 
 import math
 from collections import Counter, deque
@@ -46,16 +46,16 @@ def node_reports(
     own, taken = own_gpus(snapshot, ours), Counter(taken_gpus(snapshot, ours))
     taken.update(lost or {})
     taken |= {name: nodes[name].gpus - own[name] for name in shut if name in nodes}
-    found, partition, reservation = [], options.get("partition"), options.get("reservation", "")
+    reports, partition, reservation = [], options.get("partition"), options.get("reservation", "")
     for name in names:
         node = nodes.get(name)
         if node is None:
-            found.append(NodeReport(name, "Slurm no longer knows it"))
+            reports.append(NodeReport(name, "Slurm no longer knows it"))
         elif partition and node.partitions and partition not in node.partitions:
-            found.append(NodeReport(name, f"it left the partition {partition}", taken[name]))
+            reports.append(NodeReport(name, f"it left the partition {partition}", taken[name]))
         else:
-            found.append(NodeReport(name, _why_away(node, reservation), taken[name]))
-    return found
+            reports.append(NodeReport(name, _why_away(node, reservation), taken[name]))
+    return reports
 
 
 def _why_away(node: SlurmNode, reservation: str) -> str:
@@ -69,11 +69,11 @@ def _why_away(node: SlurmNode, reservation: str) -> str:
 
 def own_gpus(snapshot: Snapshot, ours: Set[int]) -> Counter[str]:
     """GPUs of each node that Headway's jobs hold."""
-    found: Counter[str] = Counter()
+    gpus: Counter[str] = Counter()
     for job in snapshot.jobs.values():
         if job.holds and job.id in ours:
-            found.update({name: share.gpus for name, share in job.shares.items()})
-    return found
+            gpus.update({name: share.gpus for name, share in job.shares.items()})
+    return gpus
 
 
 def taken_gpus(snapshot: Snapshot, ours: Set[int]) -> dict[str, int]:

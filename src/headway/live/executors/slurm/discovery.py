@@ -50,8 +50,8 @@ def discover(door: Door, data: Path, options: Mapping[str, str]) -> Discovery:
     name = f"slurm:{partition}" if partition else "slurm"
     types, features = tuple(node.gpu_type for node in nodes), tuple(node.features for node in nodes)
     names, gpus = tuple(node.name for node in nodes), tuple(node.gpus for node in nodes)
-    found = Cluster(name, names, gpus, tuple(leaves), types=types, features=features)
-    return Discovery(found, note)
+    cluster = Cluster(name, names, gpus, tuple(leaves), types=types, features=features)
+    return Discovery(cluster, note)
 
 
 def usable(door: Door, options: Mapping[str, str]) -> list[SlurmNode]:

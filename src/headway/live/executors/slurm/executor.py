@@ -36,7 +36,7 @@ from headway.slurm.snapshot import ANYBODY, SlurmJob, Snapshot
 
 POLL_S = 2.0
 LOOK_S = 0.2  # how often folders are looked into
-SHARE = 10.0  # a poll, or a look, that takes a second is repeated after so many at the earliest
+SHARE = 10.0  # a poll, or a look, that takes a second is repeated after this many seconds at the earliest
 PATIENCE_S = 60.0  # Slurm may take so long to start what should fit at once
 LONGEST_S = 60.0  # but not later than this
 KILL_S = 5.0  # after SIGKILL to the ranks, before the whole Slurm job is cancelled
@@ -52,15 +52,15 @@ class SlurmExecutor:
     journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
 
     def __init__(self, data: Path, options: dict[str, str] | None = None, *, poll_s: float = POLL_S) -> None:
-        given = dict(options or {})
-        specs.check(given, OPTIONS, "executor slurm")
+        settings = dict(options or {})
+        specs.check(settings, OPTIONS, "executor slurm")
         self.data, self.runs = data.resolve(), data.resolve() / "runs"
-        self.poll_s = specs.number(given, "poll") if "poll" in given else poll_s
-        rest = given.pop("rest", "")
-        given.pop("poll", None)
-        self.fabric = fabric_of(given.pop("fabric")) if "fabric" in given else None
+        self.poll_s = specs.number(settings, "poll") if "poll" in settings else poll_s
+        rest = settings.pop("rest", "")
+        settings.pop("poll", None)
+        self.fabric = fabric_of(settings.pop("fabric")) if "fabric" in settings else None
         self.door: Door = Rest(rest) if rest else Commands()
-        self.options, self.patience_s = given, PATIENCE_S
+        self.options, self.patience_s = settings, PATIENCE_S
         self.outage = Outage()
         self._attempts: dict[tuple[int, int], Attempt] = {}
         self._over: set[tuple[int, int]] = set()
@@ -69,7 +69,7 @@ class SlurmExecutor:
         self._nodes: list[NodeReport] = []
         self._nodes_new = False
         self._lost, self._narrow = capacity.Lost(), Narrow()
-        self._site = Site("", given, {})
+        self._site = Site("", settings, {})
         self._lock = threading.RLock()
         self._poke = threading.Event()
         self._wake: Callable[[], None] = lambda: None
@@ -81,8 +81,8 @@ class SlurmExecutor:
 
     def discover(self) -> Discovery:
         """The nodes with GPUs of Slurm, or of one partition."""
-        found = discovery.discover(self.door, self.data, self.options)
-        return Discovery(with_fabric(found.cluster, self.fabric), found.note) if self.fabric else found
+        discovered = discovery.discover(self.door, self.data, self.options)
+        return Discovery(with_fabric(discovered.cluster, self.fabric), discovered.note) if self.fabric else discovered
 
     def check_user(self, user: str) -> None:
         """Under root, a user needs an account; it is the one that the Slurm jobs run under."""
@@ -122,17 +122,17 @@ class SlurmExecutor:
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
         """Write the request into the attempt's folder; the thread signals its ranks."""
         with self._lock:
-            found = self._attempts.get((job, attempt))
-            if found is not None:
-                found.ask_to_stop(signal_name, grace_s)
+            known_attempt = self._attempts.get((job, attempt))
+            if known_attempt is not None:
+                known_attempt.ask_to_stop(signal_name, grace_s)
         self._poke.set()
 
     def notify(self, job: int, attempt: int, until: float | None) -> None:
         """Write the notice into the attempt's folder, which its nodes share, or remove it."""
         with self._lock, contextlib.suppress(OSError):
-            found = self._attempts.get((job, attempt))
-            if found is not None:
-                write_notice(found.folder, until)
+            known_attempt = self._attempts.get((job, attempt))
+            if known_attempt is not None:
+                write_notice(known_attempt.folder, until)
 
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its folder and the next poll say how it is."""
@@ -140,13 +140,13 @@ class SlurmExecutor:
             if (job, attempt) in self._attempts:
                 return
             folder = self.folder(job, attempt)
-            owner, found = owner_of(folder), read_attempt(folder, job, attempt)
+            owner, known_attempt = owner_of(folder), read_attempt(folder, job, attempt)
             if self.journals is not None and owner is not None and owner not in self.journals:
-                found = None
-            if found is None:
+                known_attempt = None
+            if known_attempt is None:
                 self._tell(Report(ENDED, job, attempt, lost=True, never_ran=True, message="it was not submitted"))
                 return
-            self._attempts[(job, attempt)] = found
+            self._attempts[(job, attempt)] = known_attempt
         self._poll_at = 0.0
         self._poke.set()
 
@@ -171,8 +171,8 @@ class SlurmExecutor:
 
     def logs(self, job: int, attempt: int) -> list[Path]:
         """Logs in the order of ranks."""
-        found = self.folder(job, attempt).glob("rank-*.log")
-        return sorted(found, key=lambda path: int(path.stem.partition("-")[2]))
+        paths = self.folder(job, attempt).glob("rank-*.log")
+        return sorted(paths, key=lambda path: int(path.stem.partition("-")[2]))
 
     def close(self) -> None:
         """Stop watching; the Slurm jobs go on."""
@@ -203,8 +203,8 @@ class SlurmExecutor:
                         ):  # out of descriptors, or a file system that stutters: at the next look
                             self._look(key)
                 self._look_at = now + max(LOOK_S, SHARE * (time.monotonic() - now))
-            left = min(self._poll_at, self._look_at) - time.monotonic()
-            self._poke.wait(max(0.005, left))
+            seconds = min(self._poll_at, self._look_at) - time.monotonic()
+            self._poke.wait(max(0.005, seconds))
             self._poke.clear()
 
     def _try(self, talk: Callable[[], None]) -> bool:
@@ -299,8 +299,8 @@ class SlurmExecutor:
             numbers = {job.id for jobs in ours.values() for job in jobs}
             for attempt in self._attempts.values():
                 for number, part in enumerate(attempt.parts):
-                    found = ours.pop((attempt.job, attempt.number, number), [])
-                    extra += self._match(attempt, number, part, found, began)
+                    own_jobs = ours.pop((attempt.job, attempt.number, number), [])
+                    extra += self._match(attempt, number, part, own_jobs, began)
             extra += [
                 job.id for key, jobs in ours.items() if self._given_up(key) for job in jobs if job.holds or job.waits
             ]
@@ -309,14 +309,14 @@ class SlurmExecutor:
         for number in extra:
             self._send(Cancel((number,)))
 
-    def _match(self, attempt: Attempt, number: int, part: PartRun, found: list[SlurmJob], began: float) -> list[int]:
+    def _match(self, attempt: Attempt, number: int, part: PartRun, jobs: list[SlurmJob], began: float) -> list[int]:
         """Compare a part with what Slurm knows of it; returns Slurm jobs that are too many."""
         if part.unsure and part.sent_at > began:
             return []  # submitted while Slurm was asked
-        sure = len(found) == 1 and found[0].id == part.slurm  # no need to look which of several runs
+        sure = len(jobs) == 1 and jobs[0].id == part.slurm  # no need to look which of several runs
         claimed = "" if sure else attempt.claimed(number)
         # Of several the one that claimed the part, then the one that we know of, then the first.
-        mine = min(found, key=lambda job: (str(job.id) != claimed, job.id != part.slurm, job.id), default=None)
+        mine = min(jobs, key=lambda job: (str(job.id) != claimed, job.id != part.slurm, job.id), default=None)
         if mine is None:
             self._missing(attempt, number, part, claimed)
             return []
@@ -333,7 +333,7 @@ class SlurmExecutor:
                 self._narrow.shut(attempt.nodes, time.monotonic())
             attempt.late = too_long or bool(attempt.lacks)
         late = [part_run.slurm for part_run in attempt.parts if attempt.late and part_run.slurm is not None]
-        return [job.id for job in found if job is not mine and (job.holds or job.waits)] + late
+        return [job.id for job in jobs if job is not mine and (job.holds or job.waits)] + late
 
     def _missing(self, attempt: Attempt, number: int, part: PartRun, claimed: str) -> None:
         """Slurm does not know the part: it was never accepted, or it is gone."""
@@ -347,10 +347,10 @@ class SlurmExecutor:
     def _may_be(self, key: tuple[int, int], job: SlurmJob) -> bool:
         """Whether a Slurm job that says so can be this attempt: anybody may write a comment, but not run under its account."""
         if key not in self._owners:
-            found = self._attempts.get(key) or read_attempt(self.folder(*key), *key)
-            if found is None:
+            known_attempt = self._attempts.get(key) or read_attempt(self.folder(*key), *key)
+            if known_attempt is None:
                 return False
-            self._owners[key] = found.uid
+            self._owners[key] = known_attempt.uid
         return ANYBODY in (self._owners[key], job.uid) or job.uid == self._owners[key]
 
     def _given_up(self, key: tuple[int, int, int]) -> bool:

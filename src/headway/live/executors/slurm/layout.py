@@ -54,7 +54,7 @@ def layout(launch: Launch) -> tuple[Part, ...]:
 
 def _as_asked(launch: Launch, offsets: list[int]) -> list[Place]:
     """Groups of ranks as the job asked for nodes; several may share a node, but none may be on two."""
-    spec, found = launch.spec, []
+    spec, places = launch.spec, []
     per = spec.resources.accelerators
     for group in range(spec.groups):
         own = range(group * per, (group + 1) * per)
@@ -62,8 +62,8 @@ def _as_asked(launch: Launch, offsets: list[int]) -> list[Place]:
         if any(launch.nodes[gpu] != node for gpu in own):
             return []
         for local in range(spec.tasks):
-            found.append(Place(group * spec.tasks + local, node, local, spec.tasks, group, offsets[own[0]], per))
-    return found
+            places.append(Place(group * spec.tasks + local, node, local, spec.tasks, group, offsets[own[0]], per))
+    return places
 
 
 def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[Place]:

@@ -76,11 +76,11 @@ class Narrow:
         return frozenset(self._shut)
 
     def _short(self, asked: Mapping[str, str]) -> dict[str, str]:
-        cpus, memory_mb, found = int(asked.get("cpus-per-task", 0)), int(asked.get("mem", 0)), {}
+        cpus, memory_mb, reasons = int(asked.get("cpus-per-task", 0)), int(asked.get("mem", 0)), {}
         for name in asked.get("nodelist", "").split(","):
             free = self._free.get(name)
             if free is not None and cpus > free.cpus:
-                found[name] = f"{name} has {max(0, free.cpus)} of the {cpus} CPUs free that it asks for there"
+                reasons[name] = f"{name} has {max(0, free.cpus)} of the {cpus} CPUs free that it asks for there"
             elif free is not None and memory_mb > free.memory_mb:
-                found[name] = f"{name} has {max(0, free.memory_mb)} of the {memory_mb} MB free that it asks for there"
-        return found
+                reasons[name] = f"{name} has {max(0, free.memory_mb)} of the {memory_mb} MB free that it asks for there"
+        return reasons

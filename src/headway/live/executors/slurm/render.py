@@ -75,7 +75,7 @@ def _copies(part: Part, outputs: Mapping[int, str | None]) -> dict[str, str]:
 
 def _options(launch: Launch, part: Part, number: int, folder: str, site: Site) -> dict[str, str]:
     spec = launch.spec
-    found = {
+    options = {
         "job-name": spec.name or f"{MARK}-{launch.job}.{launch.attempt}",
         "comment": comment_of(site.instance, launch.job, launch.attempt, number),
         **site.options,
@@ -91,10 +91,10 @@ def _options(launch: Launch, part: Part, number: int, folder: str, site: Site) -
         "no-requeue": "",  # what follows the loss of a node is Headway's to decide
     }
     if memory := _memory_mb(launch, part, site):
-        found["mem"] = str(memory)
+        options["mem"] = str(memory)
     if spec.time_limit is not None:
-        found["time"] = str(math.ceil((spec.time_limit + spec.preemption.grace + LIMIT_MARGIN_S) / 60.0))
-    return found
+        options["time"] = str(math.ceil((spec.time_limit + spec.preemption.grace + LIMIT_MARGIN_S) / 60.0))
+    return options
 
 
 def _cpus(launch: Launch, part: Part, site: Site) -> int:

@@ -1,4 +1,4 @@
-"""How much of the manager one caller may take, so that nobody locks the others out: a rate, and requests worked on at once."""
+"""Limits per caller, so that no caller blocks the others: a request rate, and a number of concurrent requests."""
 
 import asyncio
 from dataclasses import dataclass, field

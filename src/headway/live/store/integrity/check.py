@@ -61,8 +61,8 @@ def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
     from headway.live.store.learn import ALL_KINDS
 
     former = FORMER_KINDS if schema.version_of(file) < schema.FORMAT else frozenset()
-    found = (kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events"))
-    kinds = [kind for kind in found if kind not in ALL_KINDS | former]
+    stored = (kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events"))
+    kinds = [kind for kind in stored if kind not in ALL_KINDS | former]
     if kinds:
         yield f"this version does not know rows of the kind {kinds[0]!r}: a newer version wrote them"
     for table, key, text in (("events", "seq", "data"), ("specs", "id", "text")):

@@ -75,8 +75,8 @@ def _bpf(command: int, attributes: bytes) -> int:
     if number is None:
         raise OSError(38, f"no bpf on {platform.machine()}")
     libc = ctypes.CDLL(None, use_errno=True)
-    given = ctypes.create_string_buffer(attributes.ljust(ATTRIBUTES, b"\0"), ATTRIBUTES)
-    found = int(libc.syscall(number, command, given, ATTRIBUTES))
-    if found < 0:
+    buffer = ctypes.create_string_buffer(attributes.ljust(ATTRIBUTES, b"\0"), ATTRIBUTES)
+    result = int(libc.syscall(number, command, buffer, ATTRIBUTES))
+    if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return found
+    return result

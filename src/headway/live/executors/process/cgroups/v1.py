@@ -1,4 +1,4 @@
-"""Control groups, version 1: one tree per controller. `freezer` keeps everybody still while they are killed.
+"""Control groups, version 1: one tree per controller. `freezer` stops all processes while they are killed.
 
 Documented in the kernel's Documentation/admin-guide/cgroup-v1.
 """

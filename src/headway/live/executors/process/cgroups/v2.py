@@ -1,4 +1,4 @@
-"""Control groups, version 2: one tree for all controllers, and one file that kills everybody.
+"""Control groups, version 2: one tree for all controllers, and one file that kills all processes.
 
 Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst.
 """
