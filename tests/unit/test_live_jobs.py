@@ -39,7 +39,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """A data folder that other users may pass through, as pytest's own folders do not allow."""
+    """A data folder that other users may pass through, as pytest's own folders do not allow. Ask for it before `serve`, which uses it."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
         yield Path(folder)
@@ -213,7 +213,7 @@ def test_what_cannot_run_is_refused_at_once(serve: Callable[..., Manager]) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED: only root runs jobs as other users")
-def test_root_runs_jobs_as_the_submitting_user(serve: Callable[..., Manager], reachable: Path) -> None:
+def test_root_runs_jobs_as_the_submitting_user(reachable: Path, serve: Callable[..., Manager]) -> None:
     manager = serve(data=reachable)
     with pytest.raises(BadInput, match="no user 'nobody-here'"):
         manager.submit(JobSpec(run="true"), "nobody-here")

@@ -161,6 +161,14 @@ def test_the_scale_follows_the_priorities_that_jobs_have_without_us() -> None:
     assert scale_of(one(0), {}, 1, first) == first, "a job that is held has no priority"
 
 
+def test_no_service_is_lost_when_a_run_ends() -> None:
+    """Slurm gives whole seconds: a job that ran for half a second ends when it started."""
+    seen = Services({})
+    seen.look([SlurmJob(1, "RUNNING", user="a", gpus=4, started=100.0)], "user", 100.5)
+    seen.look([SlurmJob(1, "CANCELLED", user="a", gpus=4, started=100.0, ended=100.0)], "user", 103.0)
+    assert seen.by_owner() == {"a": 2.0}
+
+
 def test_service_adds_up_over_restarts() -> None:
     seen = Services({})
     seen.look([SlurmJob(1, "RUNNING", user="a", gpus=2, submitted=1.0, started=100.0)], "job", 110.0)

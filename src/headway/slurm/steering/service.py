@@ -31,12 +31,16 @@ class Services:
     runs: dict[str, tuple[str, float, float]]
 
     def look(self, jobs: Iterable[SlurmJob], by: str, now: float) -> None:
-        """Add what jobs have attained since; a run that is over keeps what it had."""
+        """Add what jobs have attained since; a run that is over keeps what it had.
+
+        No run loses service when it ends: Slurm gives its end in whole seconds.
+        """
         for job in jobs:
             if job.gpus and job.started and not job.waits:
                 until = job.ended if job.ended and not job.holds else now
                 run = f"{job.id}/{job.started:.0f}"
-                self.runs[run] = (owner(job, by), job.gpus * max(0.0, until - job.started), now)
+                _, before, _ = self.runs.get(run, ("", 0.0, now))
+                self.runs[run] = (owner(job, by), max(before, job.gpus * (until - job.started)), now)
         self.runs = {run: entry for run, entry in self.runs.items() if now - entry[2] < KEPT_S}
 
     def by_owner(self) -> dict[str, float]:
