@@ -91,8 +91,12 @@ def _insert_running(r: Round, key: Any, job: Any, n: int) -> None:
     """Derive the key of a running job, and insert the job among the first n of the order."""
     keys, order, k = r.scratch.keys, r.scratch.order, n
     r.scratch.jobs[job.row].ordered = 1
-    keys[job.row].k1, keys[job.row].k2 = key(job, r.scratch.walk[0].now, r.options)
-    while k > 0 and not before(keys, order[k - 1], job.row):
+    k1, k2 = key(job, r.scratch.walk[0].now, r.options)
+    keys[job.row].k1, keys[job.row].k2 = k1, k2
+    while k > 0:
+        other = keys[order[k - 1]]
+        if (other.k1, other.k2, order[k - 1]) < (k1, k2, job.row):
+            break
         order[k] = order[k - 1]
         k -= 1
     order[k] = job.row
