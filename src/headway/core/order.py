@@ -89,12 +89,13 @@ def sort_running(r: Round, key: Any) -> None:
 @jit
 def _insert_running(r: Round, key: Any, job: Any, n: int) -> None:
     """Derive the key of a running job, and insert the job among the first n of the order."""
-    mark, order, k = r.scratch.jobs[job.row], r.scratch.order, n
-    mark.ordered = 1
-    mark.k1, mark.k2 = key(job, r.scratch.walk[0].now, r.options)
+    keys, order, k = r.scratch.keys, r.scratch.order, n
+    r.scratch.jobs[job.row].ordered = 1
+    k1, k2 = key(job, r.scratch.walk[0].now, r.options)
+    keys[job.row].k1, keys[job.row].k2 = k1, k2
     while k > 0:
-        other = r.scratch.jobs[order[k - 1]]
-        if (other.k1, other.k2, order[k - 1]) < (mark.k1, mark.k2, job.row):
+        other = keys[order[k - 1]]
+        if (other.k1, other.k2, order[k - 1]) < (k1, k2, job.row):
             break
         order[k] = order[k - 1]
         k -= 1
@@ -105,7 +106,7 @@ def _insert_running(r: Round, key: Any, job: Any, n: int) -> None:
 def key_now(r: Round, job: Any) -> tuple[float, float]:
     """Return the key of a job in this decision."""
     if r.options.dynamic_keys and job.state != JobState.PENDING:
-        return r.scratch.jobs[job.row].k1, r.scratch.jobs[job.row].k2
+        return r.scratch.keys[job.row].k1, r.scratch.keys[job.row].k2
     return job.k1, job.k2
 
 

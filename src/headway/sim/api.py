@@ -12,7 +12,6 @@ from headway.cluster.demands import Demand, check_possible, demand_of, demands_o
 from headway.cluster.named import cluster as find_cluster
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
-from headway.cluster.queues_file import queues_from
 from headway.core.protocols import Placement, Policy
 from headway.errors import BadInput, unknown
 from headway.io import units
@@ -44,6 +43,8 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
     cost, by_queue = experiment.preemption_cost, turns(str(experiment.min_runtime))
     queues = experiment.queues
     if not isinstance(queues, Queues | None):
+        from headway.cluster.queues_file import queues_from
+
         queues = queues_from(text_of("queues", queues))
     seconds = None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost))
     setting = Setting(

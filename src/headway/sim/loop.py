@@ -96,11 +96,11 @@ def _happen(
     change: Any,
     world: World,
     journal: Journal,
-    fact: tuple[int, int],
+    kind: int,
+    j: int,
     now: float,
 ) -> None:
-    """Record a fact (kind, job), write it down, and let it take effect."""
-    kind, j = fact
+    """Record a fact about job j, or the outage j, write it down, and let it take effect."""
     if kind == DISCONNECTED:
         outage = world.outages[j]
         break_links(state, world, j, now)
@@ -123,7 +123,7 @@ def _act(state: State, options: Options, key: Any, change: Any, world: World, bu
     record_action(state, options, key, change, buffers.out, row, now)
     note_action(buffers.journal, state, buffers.out, row, now)
     if perform(state, world, buffers.journal, action.kind, action.job, now):
-        _happen(state, options, key, change, world, buffers.journal, (STARTED, action.job), now)
+        _happen(state, options, key, change, world, buffers.journal, STARTED, action.job, now)
 
 
 @jit
@@ -142,8 +142,8 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
         clock.now = now
     now = clock.now
     while has_room(journal):
-        fact = any_fact(state, world, now)
-        if fact[0] < 0:
+        kind, j = any_fact(state, world, now)
+        if kind < 0:
             clock.rounds += 1
             if tick_due(state, options, clock.wake, now):
                 record(state, options, key, change, TICKED, NO_JOB, now)
@@ -152,7 +152,7 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
                 record(state, options, key, change, REFITTED, NO_JOB, now)
                 note_nobody(journal, REFITTED, now)
             return GOING_ON
-        _happen(state, options, key, change, world, journal, fact, now)
+        _happen(state, options, key, change, world, journal, kind, j, now)
     clock.row = MORE_FACTS
     return JOURNAL_FULL
 

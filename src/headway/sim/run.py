@@ -38,7 +38,7 @@ from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
-from headway.sim.world_tables import Seconds, World, new_world, truth_table
+from headway.sim.world_tables import Seconds, World, cost_table, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 14
@@ -186,8 +186,8 @@ def prepare(
     if setting.demands and placement.needs_fabric:
         _refuse_nodes(workload.gpus, setting.demands, options, policy, placement, ledger_of(fabric, placement), gpus)
     rows = profiles.rows_of(workload.model)
-    costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
-    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
+    save, resume, moved = _costs(rows, workload.gpus, policy, setting.preemption_cost)
+    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else None
     talks = setting.network.sharing.is_shared or setting.plan != NO_PLAN
     traffic = communication.draw(workload, setting.seed) if talks else communication.silence(n)
     row, talk = plan_row(setting.plan, fabric), None
@@ -195,7 +195,9 @@ def prepare(
     if setting.plan != NO_PLAN:
         talk = talk_of(workload, traffic, state.fewest[0], row)
         duty = duty * (1.0 - 1.0 / talk.usual) / np.maximum(traffic.duty, 1e-9)
-    expected = apart if talk is None else np.minimum(apart, spread_speed(workload.gpus, state.fewest[0], talk, row))
+    expected: Seconds = 1.0 if apart is None else apart
+    if talk is not None:
+        expected = np.minimum(expected, spread_speed(workload.gpus, state.fewest[0], talk, row))
     waits = waits_of(placement, duty, expected)
     left = _known_left(workload, policy, setting)
     turns = _turns(workload, policy, setting, np.isnan(left))
@@ -211,16 +213,18 @@ def prepare(
         left=left,
         min_runtime=turns["min_runtime"],
         turns=turns["turns"],
-        save=costs["save"],
-        resume=costs["resume"],
+        save=save,
+        resume=resume,
         limit=_limits(workload, policy),
         team=team,
         demand=setting.demands.rows if setting.demands else 0,
         group=group,
     )
     world = new_world(
-        truth_table(workload.duration_s, **costs, apart=apart),
+        truth_table(workload.duration_s),
         int(gpus.sum()) * slots,
+        costs=None if moved is None else cost_table(n, save=save, resume=resume, moved=moved),
+        apart=apart,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
         links=_links(workload, setting, traffic, Holders(slots, placement.shares)),
@@ -291,14 +295,14 @@ def _limits(workload: Workload, policy: Policy) -> NDArray[np.float64]:
 
 def _costs(
     rows: NDArray[np.int32], workers: NDArray[np.int32], policy: Policy, cost: float | None
-) -> dict[str, Seconds]:
-    """Return the seconds to save, to resume, and to resume on other nodes."""
+) -> tuple[Seconds, Seconds, Seconds | None]:
+    """Return the seconds to save, to resume, and to resume on other nodes (None: the same as to resume)."""
     save: Seconds = profiles.column("save_s")[rows] if cost is None else cost
     resume: Seconds = profiles.resume_s(rows, workers) if cost is None else 0.0
     if policy.suspends is None or cost == 0.0:
-        return {"save": save, "resume": resume, "moved": resume}
+        return save, resume, None
     # Suspended in the memory of its nodes; elsewhere it needs a checkpoint after all.
-    return {"save": policy.suspends / 2, "resume": policy.suspends / 2, "moved": save + resume}
+    return policy.suspends / 2, policy.suspends / 2, save + resume
 
 
 def _known_left(workload: Workload, policy: Policy, setting: Setting) -> Seconds:

@@ -106,8 +106,9 @@ def break_links(state: State, world: World, k: int, now: float) -> None:
             continue
         if job.state == JobState.RUNNING:
             _advance(state, world, j, now)
-            truth.left += truth.save * job.rate
-            world.clock[0].preemption_s += truth.save
+            save = _save_s(state, world, j)
+            truth.left += save * job.rate
+            world.clock[0].preemption_s += save
         truth.stamp += 1
         _expect(world, now, STOPPED, j)
     for i in range(k, last if can_rewire(world.circuits) else k):
@@ -157,12 +158,13 @@ def next_fact(world: World, now: float) -> tuple[int, int]:
 @jit
 def _rate(state: State, world: World, j: int) -> float:
     """The speed of a job where it is and beside whom it is."""
-    job, truth, rate = state.jobs[j], world.truth[j], 1.0
+    job, rate = state.jobs[j], 1.0
     if job.gpus != job.asked:
         rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
     here = world.talks[j].usual / (1.0 + world.talks[j].here) if plans(world.plan[0]) else 1.0
-    if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.demand, job.gpus]:
-        here = min(here, truth.apart)  # measured harm and modelled harm of the same thing: the larger
+    slows = len(world.apart) > 0 and world.apart[j] < 1.0
+    if slows and nodes_held(state, job) > state.fewest[job.demand, job.gpus]:
+        here = min(here, world.apart[j])  # measured harm and modelled harm of the same thing: the larger
     rate *= here
     if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
         rate *= world.together[job.model, state.jobs[job.partner].model]
@@ -247,6 +249,22 @@ def _home(state: State, job: Any) -> int:
 
 
 @jit
+def _save_s(state: State, world: World, j: int) -> float:
+    """Return the seconds from Stop to Stopped of a job."""
+    return world.costs[j].save if len(world.costs) > 0 else state.jobs[j].save
+
+
+@jit
+def _resume_s(state: State, world: World, j: int) -> float:
+    """Return the seconds from Start to Started of a job that has just been placed, and remember its nodes if they matter."""
+    if len(world.costs) == 0:
+        return state.jobs[j].resume
+    cost = world.costs[j]
+    previous, cost.home = cost.home, _home(state, state.jobs[j])
+    return cost.resume if cost.home == previous else cost.moved
+
+
+@jit
 def _count_start(state: State, clock: Any, job: Any) -> None:
     """Count what kind of place the job has."""
     clock.starts += 1
@@ -266,8 +284,7 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
         if are_shared(world.links) and job.link >= 0:
             _follow_slices(state, world, journal, now)
         _count_start(state, world.clock[0], job)
-        was, truth.home = truth.home, _home(state, job)
-        resume = truth.resume if truth.home == was else truth.moved
+        resume = _resume_s(state, world, j)
         if job.attempt == 1 or resume == 0.0:
             return True
         world.clock[0].preemption_s += resume
@@ -275,8 +292,9 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
     elif (kind == STOP or kind == RESIZE or kind == MIGRATE) and job.state == JobState.STOPPING:
         _advance(state, world, j, now)
         truth.stamp += 1
-        world.clock[0].preemption_s += truth.save
-        _expect(world, now + truth.save, STOPPED, j)
+        save = _save_s(state, world, j)
+        world.clock[0].preemption_s += save
+        _expect(world, now + save, STOPPED, j)
         if are_shared(world.links):
             _retime_met(state, world, journal, end_sending(world.links, j, now), now)
         if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:

@@ -18,12 +18,16 @@ TRUTH: Final = np.dtype(
     [
         ("left", "f8"),  # work left as of `timed`, in seconds at rate 1
         ("timed", "f8"),
-        ("save", "f8"),  # seconds from Stop to Stopped
-        ("resume", "f8"),  # seconds from Start to Started, but for the first start
-        ("moved", "f8"),  # the same on other nodes than before
-        ("apart", "f8"),  # speed on more nodes than needed
-        ("home", "i8"),  # stands for the nodes that it ran on last
         ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
+    ]
+)
+# What preemptions cost jobs.
+COST: Final = np.dtype(
+    [
+        ("save", "f8"),  # seconds from Stop to Stopped
+        ("resume", "f8"),  # seconds from Start to Started, except for the first start
+        ("moved", "f8"),  # the same on other nodes than before
+        ("home", "i8"),  # hash of the nodes that the job ran on last
     ]
 )
 # What jobs communicate (sim/models/plan.py).
@@ -64,6 +68,8 @@ class World(NamedTuple):
     """Truth by job, future facts, and the rates that follow from who shares what."""
 
     truth: NDArray[Any]
+    costs: NDArray[Any]  # by job: rows of COST; empty if preemptions cost what the job table says, on any nodes
+    apart: NDArray[np.float64]  # by job: speed on more nodes than needed; empty if that slows no job
     talks: NDArray[Any]  # by job: rows of TALK; empty if the run has no collective plan
     heap: NDArray[Any]
     speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
@@ -78,19 +84,18 @@ class World(NamedTuple):
 Seconds = NDArray[np.float64] | float  # per job, or for all
 
 
-def truth_table(
-    duration_s: NDArray[np.float64],
-    *,
-    save: Seconds = 0.0,
-    resume: Seconds = 0.0,
-    moved: Seconds = 0.0,
-    apart: Seconds = 1.0,
-) -> NDArray[Any]:
-    """Jobs with these durations; see TRUTH."""
+def truth_table(duration_s: NDArray[np.float64]) -> NDArray[Any]:
+    """Return a table of jobs with these durations; see TRUTH."""
     truth = np.zeros(len(duration_s), TRUTH)
     truth["left"] = duration_s
-    truth["save"], truth["resume"], truth["moved"], truth["apart"] = save, resume, moved, apart
     return truth
+
+
+def cost_table(jobs: int, *, save: Seconds, resume: Seconds, moved: Seconds) -> NDArray[Any]:
+    """Return a table of what preemptions cost this many jobs; see COST."""
+    costs = np.zeros(jobs, COST)
+    costs["save"], costs["resume"], costs["moved"] = save, resume, moved
+    return costs
 
 
 def talk_table(talk: Talk | None) -> NDArray[Any]:
@@ -105,6 +110,8 @@ def new_world(
     truth: NDArray[Any],
     seats: int,
     *,
+    costs: NDArray[Any] | None = None,
+    apart: NDArray[np.float64] | None = None,
     speed: NDArray[np.float64] | None = None,
     together: NDArray[np.float64] | None = None,
     links: Links | None = None,
@@ -118,6 +125,8 @@ def new_world(
     clock["wake"], clock["row"] = np.inf, -1
     return World(
         truth,
+        np.zeros(0, COST) if costs is None else costs,
+        np.zeros(0) if apart is None else apart,
         talk_table(talk),
         np.zeros(8 * seats + 64, TIMER),
         np.ones((1, 1)) if speed is None else speed,

@@ -9,6 +9,7 @@ the time. These classes replace steps of numba's `JITCodeLibrary`; tests/unit/te
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from llvmlite import binding  # type: ignore[import-untyped]
@@ -43,13 +44,19 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
     def set_env(self, name: str, environment: Any) -> None:
         """Left to the whole."""
 
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of all variables: each takes a call of LLVM."""
+        return [variable.name for variable in self._final_module.global_variables]
+
     def environments(self) -> list[Any]:
         """The Python objects that the code refers to."""
-        return [lookup_environment(variable.name) for variable in _variables(self, ENVIRONMENT)]
+        return [lookup_environment(name) for name in self._names if name.startswith(ENVIRONMENT)]
 
     def packed(self) -> Any:
         """What to keep on disk; None if it holds only in this process."""
-        return None if _variables(self, DYNAMIC) else (self.name, self._final_module.as_bitcode())
+        dynamic = any(name.startswith(DYNAMIC) for name in self._names)
+        return None if dynamic else (self.name, self._final_module.as_bitcode())
 
     @classmethod
     def unpacked(cls, codegen: Any, packed: Any) -> "Part":

@@ -38,8 +38,8 @@ class Tables(types.Type):  # type: ignore[misc]
 
     @property
     def key(self) -> Any:
-        """What makes two of these types equal."""
-        return self.inner
+        """What makes two of these types equal: the name, as numba hashes a type very often and `inner` takes long to hash."""
+        return self.name
 
 
 def by_address(cls: Any) -> Any:

@@ -67,8 +67,6 @@ def leaf_offers(leaves: int) -> LeafOffers:
 CLASS_VISIT: Final = np.dtype([(name, "i4") for name in ("id", "head", "team", "next", "rest", "why")])
 JOB_MARK: Final = np.dtype(
     [
-        ("k1", "f8"),  # key of a running job now, if keys are dynamic
-        ("k2", "f8"),
         ("action", "i4"),  # its row in this decision's actions; of a promise that was kept: -1 less the promise's row
         ("covered", "i4"),  # the team whose guarantee covers its GPUs, wholly or (`partly`) in part; -1: none
         ("want", "i4"),  # GPUs that an elastic policy gives it
@@ -83,6 +81,7 @@ JOB_MARK: Final = np.dtype(
     ],
     align=True,
 )
+KEY_NOW: Final = np.dtype([("k1", "f8"), ("k2", "f8")])
 # As of this point of the decision; GPUs and jobs as in the table of teams.
 TEAM_ACCOUNT: Final = np.dtype(
     [
@@ -140,6 +139,7 @@ class Scratch(NamedTuple):
     leaves: LeafOffers
     classes: NDArray[Any]
     jobs: NDArray[Any]
+    keys: NDArray[Any]  # by job: keys of running jobs now, if keys are dynamic. Rows never written take no memory.
     order: NDArray[np.int32]  # running jobs in the policy's order now
     after: NDArray[np.int64]  # GPUs of preemptible jobs from each place in `order` on
     listed: NDArray[Any]  # jobs that could release GPUs
@@ -173,6 +173,7 @@ def new_scratch(state: State) -> Scratch:
         leaf_offers(len(state.leaves)),
         np.zeros(len(state.classes), CLASS_VISIT),
         np.zeros(len(state.jobs), JOB_MARK),
+        np.zeros(len(state.jobs), KEY_NOW),
         np.zeros(len(state.run), np.int32),
         np.zeros(len(state.run) + 1, np.int64),
         np.zeros(2 * len(state.run), LISTED),

@@ -25,7 +25,7 @@ from headway.live.state import ClusterState
 from headway.live.turns import given_turn
 from headway.sim.world import resume_from
 from headway.sim.world_python import SimulatedWorld
-from headway.sim.world_tables import new_world, truth_table
+from headway.sim.world_tables import cost_table, new_world, truth_table
 
 MOST_ROUNDS = 10_000  # a second or two, of all futures together
 DRAWS = 15  # futures
@@ -50,9 +50,16 @@ class Ahead(SimulatedWorld):
     """The simulated world from this moment until its last job starts, or until too many rounds have passed."""
 
     def __init__(
-        self, engine: LiveEngine, truth: NDArray[Any], now: float, most_rounds: int, waits: Mapping[int, set[int]]
+        self,
+        engine: LiveEngine,
+        truth: NDArray[Any],
+        costs: NDArray[Any],
+        now: float,
+        most_rounds: int,
+        waits: Mapping[int, set[int]],
     ) -> None:
-        super().__init__(engine, new_world(truth, len(engine.state.seats)), journal(engine.state, 0, False))
+        world = new_world(truth, len(engine.state.seats), costs=costs)
+        super().__init__(engine, world, journal(engine.state, 0, False))
         # Rows of jobs that are blocked until others (rows too) have ended.
         self.waits = {row: set(others) for row, others in waits.items()}
         self.wanted, self.now, self.round, self.most_rounds = len(truth) - 1, now, 0, most_rounds
@@ -103,8 +110,8 @@ class Ahead(SimulatedWorld):
     def note(self, event: Recorded, now: float) -> None:
         """Write nothing down: none of this has happened. What a stop took is known after it."""
         if event.kind == STOPPED:
-            truth = self.world.truth[event.job]
-            set_costs(self.state, event.job, float(truth["save"]), float(truth["resume"]))
+            cost = self.world.costs[event.job]
+            set_costs(self.state, event.job, float(cost["save"]), float(cost["resume"]))
 
     def nodes(self) -> list[int]:
         """The nodes that the job got, or is promised, in order."""
@@ -172,7 +179,8 @@ class Forecast:
         left_s = guesses.left_s(engine.state.jobs["limit"], share)
         world = Ahead(
             engine,
-            truth_table(left_s, save=guesses.save, resume=guesses.resume, moved=guesses.resume),
+            truth_table(left_s),
+            cost_table(len(share), save=guesses.save, resume=guesses.resume, moved=guesses.resume),
             self.now,
             rounds,
             self.waits,

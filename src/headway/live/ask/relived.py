@@ -136,11 +136,11 @@ class Relived(SimulatedWorld):
             self.missed_s[j] = 0.0
         elif action.kind in (STOP, RESIZE, MIGRATE):
             self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
-            self.world.truth["save"][j] = sum(self.span(j)[2:])
+            self.world.costs["save"][j] = sum(self.span(j)[2:])
             if self.work_s[j] < 0.0:  # it had ended by itself, which is heard after it was asked to stop
                 self.over.add(j)
                 heard_s = self.work_s[j] + self.span(j)[3]
-                self.world.truth["save"][j], self.missed_s[j] = max(0.0, heard_s), max(0.0, -heard_s)
+                self.world.costs["save"][j], self.missed_s[j] = max(0.0, heard_s), max(0.0, -heard_s)
         if perform(self.state, self.world, self.journal, action.kind, j, now):
             heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
         yield from ()

@@ -150,6 +150,7 @@ def _simulate(
     from headway.placement.registry import find_placement
     from headway.policies.registry import find_policy
     from headway.sim.run import Setting, prepare
+    from headway.sim.world_tables import cost_table
     from headway.workloads.workload import workload
 
     # A blocked job arrives when nothing blocks it any more; the time before that is added again below.
@@ -170,12 +171,13 @@ def _simulate(
     demands = demands_of(cluster, [job.demand for job in jobs])
     setting = Setting(queues=queues and replace(queues, bookings=()), demands=demands)
     engine, world = prepare(load, cluster, rules, find_placement(placement), setting)
-    world.truth["save"] = _saves(jobs)
+    saves = _saves(jobs)
+    world = world._replace(costs=cost_table(len(jobs), save=saves, resume=0.0, moved=0.0))
     turns = np.array([AUTO_MULTIPLE if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
     habits = [
         Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, _spans(job, save_s))
-        for job, save_s in zip(jobs, world.truth["save"].tolist(), strict=True)
+        for job, save_s in zip(jobs, saves.tolist(), strict=True)
     ]
     relived = Relived(engine, world, habits, late)
     with explained():

@@ -55,7 +55,7 @@ class Archived:
     @property
     def receipt_us(self) -> NDArray[np.int64]:
         """Whole microseconds by reason."""
-        receipt: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(1, -1))[0]
+        receipt: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(-1, 1))[0]
         return receipt
 
 

@@ -14,7 +14,6 @@ from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.rules import Sharing, parse_network
 from headway.network.slices.sizes import has_slice, why_never
-from headway.sim.network_files import load_fabric
 from headway.workloads.workload import Workload
 
 SLICES = "vclos, vclos-padded or ocs-vclos"
@@ -46,7 +45,11 @@ def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, place
     placed_by_leaf = placement.needs_fabric or (placement.knows_leaves and not placement.shares)
     if fabric is None and sharing.rule == "ideal" and not placed_by_leaf:
         return IDEAL
-    loaded = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
+    if isinstance(fabric, str):
+        from headway.sim.network_files import load_fabric
+
+        fabric = load_fabric(fabric)
+    loaded = fabric or _of_cluster(cluster, placement)
     _check(loaded, cluster, placement)
     if placement.shares and (sharing.failed or sharing.rule == "spray"):
         why = "failures are not simulated" if sharing.failed else "packets take every link, so none can be held"
