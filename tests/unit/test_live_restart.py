@@ -195,6 +195,21 @@ def test_a_journal_of_before_is_taken_over(tmp_path: Path) -> None:
     again.stop()
 
 
+def test_a_job_that_has_left_the_memory_is_explained_as_before(tmp_path: Path) -> None:
+    manager = opened(tmp_path)
+    (held,) = manager.submit(JobSpec(run="true", hold=True), ME)
+    (other,) = manager.submit(JobSpec(run="true"), ME)
+    wait_for(lambda: manager.explain(other).message == "it has ended: COMPLETED")
+    manager.release(held)
+    wait(manager)
+    before = manager.explain(held).receipt_us
+    assert before["held"] > 0
+    run(manager, 30)
+    assert held not in manager._state.jobs
+    assert manager.explain(held).receipt_us == before
+    manager.stop()
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_long_journal_of_before_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
