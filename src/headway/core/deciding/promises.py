@@ -219,6 +219,7 @@ def withdraw_notices(r: Round) -> None:
     for i in range(r.state.counts[0].running):
         job = r.state.jobs[r.state.run[i]]
         if notified_until(r, job) < np.inf and not r.scratch.jobs[job.row].needed:
+            r.scratch.jobs[job.row].action = -1  # from now on, no action is about it
             close_row_until(r.out, NOTIFY, job.row, np.inf)
 
 
