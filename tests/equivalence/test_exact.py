@@ -186,6 +186,18 @@ def test_the_engine_does_what_the_second_implementation_does_with_teams(chunk, r
         check(with_teams(seed), f"with_teams({seed})")
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(20587, id="an advance reservation takes the place of a job that is migrating"),
+        pytest.param(25870, id="and its next wait begins when it has stopped"),
+        pytest.param(29045, id="a migrating job uses the guarantee of a team and of the team above it"),
+    ],
+)
+def test_rare_cases_with_teams(seed):
+    check(with_teams(seed), f"with_teams({seed})")
+
+
 def larger_mix(policy: str) -> Case:
     """Return 90 jobs on 60 GPUs, with costs, limits and minimum run times."""
     draw = random.Random(7)

@@ -5,10 +5,12 @@ import pytest
 
 from headway.cluster.nodes import of_groups
 from headway.cluster.queues import Booking, Limits, Queue, Queues
-from headway.core.events import MIGRATE, PROMISE, REASONS, START, STOP
+from headway.core.events import MIGRATE, NOTIFY, PROMISE, REASONS, START, STOP
 from headway.errors import BadInput
+from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
+from headway.sim.api import simulate
 from headway.sim.run import Run, Setting, simulate_run
 from headway.workloads.workload import workload
 
@@ -208,6 +210,44 @@ def test_before_it_only_jobs_that_are_gone_in_time_start_there():
     turns = on_two_nodes(booked(100.0, 300.0), [(0.0, 2, 500.0, "b"), (0.0, 2, 500.0, "b")], "headway", turn=150.0)
     assert sorted(nodes_of(turns, 0)[:1] + nodes_of(turns, 1)[:1]) == [0, 1]
     assert max(times(turns, START, 0)[0], times(turns, START, 1)[0]) == 300.0  # its turn would not end before
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_reservation_that_follows_another_one_is_kept_too(preemptible):
+    """Node 0 is reserved for queue a until 100 s, then for queue b: a job of a that would stay longer starts on node 1."""
+    bookings = (Booking(("n000",), "a", 0.0, 100.0, False), Booking(("n000",), "b", 100.0, 200.0, False))
+    queues = Queues("q", (Queue("a"), Queue("b")), notice_s=20.0, bookings=bookings)
+    load = workload("w", [90.0, 100.0], [4, 4], [1000.0, 10.0], queue=["a", "b"], preemptible=[preemptible, True])
+    where, setting = of_groups("two", [(2, 4)]), Setting(preemption_cost=5.0, min_runtime=20.0, queues=queues)
+    placement = find_placement("consolidated")
+    done = simulate_run(load, where, find_policy("best-effort"), placement, setting, keep_journal=True)
+    assert (times(done, START, 0), times(done, START, 1)) == ([90.0], [100.0])
+
+
+def on_slices(queues: Queues, jobs: list[tuple[float, int, float, str]], cost: str) -> Run:
+    """Simulate jobs (submit, GPUs, duration, queue) on slices of a fabric of four leaves."""
+    fabric = Fabric("small", "leaf-spine", (0, 0, 1, 1, 2, 2, 3, 3), 2, spines=4)
+    submit, asked, duration, queue = zip(*jobs, strict=True)
+    load = workload("by hand", submit, asked, duration, queue=queue)
+    about = {"placement": "vclos", "fabric": fabric, "queues": queues, "preemption_cost": cost, "keep_journal": True}
+    return simulate(load, of_groups("nodes", [(8, 2)]), "best-effort", **about).run
+
+
+def test_a_guarantee_on_slices_is_met_when_the_notice_is_over():
+    """Links of a job under notice count as free soon, as its GPUs do (rule 29)."""
+    queues = Queues("q", (Queue("a"), Queue("b", guaranteed_gpus=16)), notice_s=20.0)
+    done = on_slices(queues, [(0.0, 16, 1000.0, "a"), (10.0, 16, 50.0, "b")], "5s")
+    assert times(done, NOTIFY, 0) == [10.0]
+    assert times(done, START, 1) == [35.0]
+
+
+def test_two_guarantees_on_slices_do_not_take_the_same_links():
+    """The simulation promised links under notice and withdrew the promise, for ever."""
+    guaranteed = [Queue(name, guaranteed_gpus=8) for name in "bc"]
+    queues = Queues("q", (Queue("a"), *guaranteed), notice_s=20.0)
+    jobs = [(0.0, 6, 300.0, "a"), (0.0, 6, 300.0, "a"), (1.0, 8, 300.0, "c"), (2.0, 6, 300.0, "b")]
+    done = on_slices(queues, jobs, "none")
+    assert (times(done, START, 2), times(done, START, 3)) == ([21.0], [22.0])
 
 
 def test_what_is_asked_back_is_not_promised_to_others_where_the_policy_preempts_either():

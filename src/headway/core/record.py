@@ -365,7 +365,7 @@ def record_action(
             _promise(state, job, actions, row, now)
     elif kind == PROMISE:
         _drop_promise(job)
-        job.migrating = 0
+        job.migrating, job.resizing = 0, 0  # a migration whose promise is withdrawn is an ordinary stop
         if has_places:
             _promise(state, job, actions, row, now)
             job.ready_by = actions.rows[row].until

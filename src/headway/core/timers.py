@@ -127,8 +127,10 @@ def wake_at(state: State, options: Options, out: Actions, now: float) -> float:
     at = min(_next_boundary(state, options, now), _next_notice(state))
     if options.quantum == np.inf:
         return max(now, min(at, next_timer(state), state.counts[0].retry_at, out.counts[0].again))
-    if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
-        return at
+    timed = min(next_timer(state), state.counts[0].retry_at, out.counts[0].again) < np.inf
+    is_idle = state.counts[0].running + state.counts[0].stopping == 0 and not timed
+    if is_idle or (state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0)):
+        return at  # a quantum that ends now changes nothing
     end = (np.floor(now / options.quantum) + 1) * options.quantum
     return min(end if end > now else end + options.quantum, at)
 

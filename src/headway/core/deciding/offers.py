@@ -36,10 +36,11 @@ def open_offers(r: Round) -> None:
         soon += nodes.open[x] * nodes.soon[x]
     walk.free, walk.soon, walk.noticed = free, soon, 0
     for x in range(len(state.nodes) if len(state.teams) > NO_TEAMS else 0):
-        nodes.noticed[x], nodes.reserved_for[x] = 0, -1
+        nodes.noticed[x], nodes.booking[x] = 0, -1
     for x in range(len(state.leaves)):
         leaf = state.leaves[x]
         links.spine[x], links.now[x], links.soon[x] = leaf.spine, leaf.free, leaf.free | leaf.stopping
+        links.noticed[x], links.taken[x] = 0, 0
     for x in range(len(state.nodes) if len(state.leaves) > 0 else 0):
         nodes.leaf[x] = state.nodes[x].leaf
     for i in range(state.counts[0].running if state.counts[0].notices > 0 else 0):
@@ -50,12 +51,23 @@ def open_offers(r: Round) -> None:
 
 @jit
 def _open_reserved_nodes(r: Round) -> None:
-    """Set for each node which team's advance reservation is in force or next, and when it begins."""
-    nodes = r.scratch.nodes
+    """Set for each node the first advance reservation that is in force or to come."""
+    booking = r.scratch.nodes.booking
     for i in range(len(r.state.bookings)):  # by their beginning
-        booking = r.state.bookings[i]
-        if booking.end > r.scratch.walk[0].now and nodes.reserved_for[booking.node] < 0:
-            nodes.reserved_for[booking.node], nodes.reserved_from[booking.node] = booking.team, booking.begin
+        node = r.state.bookings[i].node
+        if r.state.bookings[i].end > r.scratch.walk[0].now and booking[node] < 0:
+            booking[node] = i
+
+
+@jit
+def booking_of_others(r: Round, job: Any, node: int) -> int:
+    """Return the first advance reservation of another team on a node that is in force or to come; -1: none."""
+    bookings, first = r.state.bookings, r.scratch.nodes.booking[node]
+    for i in range(first, len(bookings) if first >= 0 else -1):
+        is_of_node = bookings[i].node == node and bookings[i].end > r.scratch.walk[0].now
+        if is_of_node and not is_below(r, job.team, bookings[i].team):
+            return i
+    return -1
 
 
 # ---- what jobs hold
@@ -81,9 +93,14 @@ def add_links(r: Round, job: Any, column: Any) -> None:
 
 @jit
 def count_noticed(r: Round, job: Any, sign: int) -> None:
-    """Count a job's GPUs among those under notice (1), or no longer (-1)."""
+    """Count a job's GPUs and links among those under notice (1), or no longer (-1)."""
     r.scratch.walk[0].noticed += sign * job.gpus
     count_held(r, job, r.scratch.nodes.noticed, sign)
+    entry, noticed = job.link, r.scratch.leaves.noticed
+    while entry >= 0:
+        held = r.state.held_links[entry]
+        noticed[held.leaf] = noticed[held.leaf] | held.mask if sign > 0 else noticed[held.leaf] & ~held.mask
+        entry = held.next
 
 
 @jit
@@ -97,13 +114,21 @@ def offer_held(r: Round, job: Any) -> None:
 
 
 @jit
+def _links_left(links: Any, x: int, within: int) -> Any:
+    """Return the links of a leaf that are left now, soon, or soon and under notice."""
+    if within == NOW:
+        return links.now[x]
+    return (links.soon[x] | links.noticed[x]) & ~links.taken[x] if within == DUE else links.soon[x]
+
+
+@jit
 def offer(r: Round, within: int) -> None:
     """Offer what is left now, soon, or soon and under notice."""
     nodes, links = r.scratch.nodes, r.scratch.leaves
     for x in range(len(nodes.offer)):
         nodes.offer[x] = nodes.now[x] if within == NOW else nodes.soon[x] + (nodes.noticed[x] if within == DUE else 0)
     for x in range(len(links.offer)):
-        links.offer[x] = links.now[x] if within == NOW else links.soon[x]
+        links.offer[x] = _links_left(links, x, within)
 
 
 @jit
@@ -119,12 +144,15 @@ def offer_places(r: Round, places: Actions, row: int, sign: int) -> None:
 @jit
 def may_use(r: Round, job: Any, node: int) -> bool:
     """Return whether no advance reservation keeps a job that starts now from a node: it is of the team, or gone by the beginning."""
-    team, begin, now = r.scratch.nodes.reserved_for[node], r.scratch.nodes.reserved_from[node], r.scratch.walk[0].now
-    if len(r.state.bookings) == 0 or team < 0 or is_below(r, job.team, team):
+    if len(r.state.bookings) == 0:
+        return True
+    now, i = r.scratch.walk[0].now, booking_of_others(r, job, node)
+    if i < 0:
         return True
     stays = time_left(job, now, r.options)
     if not is_non_preemptible(job, r.options):
         stays = min(stays, min_runtime(job, r.options))
+    begin = r.state.bookings[i].begin
     return begin > now and now + resumes_in(job) + stays <= begin
 
 
@@ -274,7 +302,7 @@ def is_left(r: Round, places: Actions, row: int, within: int) -> bool:
             return False
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
         x, mask = places.links[k].leaf, places.links[k].mask
-        if (links.now[x] if within == NOW else links.soon[x]) & mask != mask:
+        if _links_left(links, x, within) & mask != mask:
             return False
     return True
 
@@ -295,6 +323,7 @@ def take(r: Round, places: Actions, row: int, late: bool) -> None:
         x, mask = places.links[k].leaf, places.links[k].mask
         links.now[x] &= ~mask
         links.soon[x] &= ~mask
+        links.taken[x] |= mask
         links.extra[x] &= ~mask if late else ALL_LINKS
 
 

@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import DUE, NOW, SOON, count_noticed, decided, finds_place, is_left, may_use, take
+from headway.core.deciding.offers import (
+    DUE,
+    NOW,
+    SOON,
+    booking_of_others,
+    count_noticed,
+    decided,
+    finds_place,
+    is_left,
+    may_use,
+    take,
+)
 from headway.core.deciding.releasing import notified_until, notify, ready_by, stop, stop_for_others
 from headway.core.deciding.teams import (
     count_waiting,
     exceeded_limit,
-    is_below,
     is_borrowed_from,
     keeps_guarantees,
     within_guarantee,
@@ -118,7 +128,8 @@ def withdraw_promises(r: Round) -> None:
     """Withdraw every promise that was not kept: its GPUs are another job's now. With queues, decide again: limits have room."""
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
-        if job.promise == row and job.state == JobState.PENDING and not has_place(r, job.row):
+        waits = job.state == JobState.PENDING or job.state == JobState.STOPPING  # one that stops migrates
+        if job.promise == row and waits and not has_place(r, job.row):
             close_row(r.out, PROMISE, job.row)
             r.out.counts[0].repeat |= r.options.teams > NO_TEAMS
 
@@ -135,6 +146,11 @@ def _is_needed(r: Round, job: Any) -> bool:
         if nodes.soon[node] + nodes.noticed[node] < 0:
             return True
         seat = r.state.seats[seat].next
+    entry = job.link
+    while entry >= 0:
+        if r.scratch.leaves.taken[r.state.held_links[entry].leaf] & r.state.held_links[entry].mask:
+            return True
+        entry = r.state.held_links[entry].next
     is_new = decided(r, job.row) == NOTIFY
     waiting = r.out.seats[r.out.rows[r.scratch.jobs[job.row].action].seat_at].gpus if is_new else job.notice_with
     if waiting >= 0 and has_place(r, waiting) and decided(r, waiting) != START:
@@ -243,11 +259,10 @@ def vacate_reserved_nodes(r: Round) -> None:
 @jit
 def _reserved_from(r: Round, job: Any) -> tuple[float, int]:
     """Return when the first advance reservation of another team begins on a node of a job (infinity: none), and the team."""
-    begin, team, seat, nodes = np.inf, -1, job.seat, r.scratch.nodes
+    begin, team, seat = np.inf, -1, job.seat
     while seat >= 0:
-        node = r.state.seats[seat].node
-        reserved = nodes.reserved_for[node] >= 0 and not is_below(r, job.team, nodes.reserved_for[node])
-        if reserved and nodes.reserved_from[node] < begin:
-            begin, team = nodes.reserved_from[node], nodes.reserved_for[node]
+        i = booking_of_others(r, job, r.state.seats[seat].node)
+        if i >= 0 and r.state.bookings[i].begin < begin:
+            begin, team = r.state.bookings[i].begin, r.state.bookings[i].team
         seat = r.state.seats[seat].next
     return begin, team

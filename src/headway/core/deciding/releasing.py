@@ -272,6 +272,8 @@ def stop(r: Round, other: Any) -> None:
     walk.soon += other.gpus
     count_held(r, other, r.scratch.nodes.soon, 1)
     add_links(r, other, r.scratch.leaves.soon)
+    for x in range(len(r.scratch.leaves.soon)):
+        r.scratch.leaves.soon[x] &= ~r.scratch.leaves.taken[x]
 
 
 @jit
@@ -310,6 +312,8 @@ def ready_by(r: Round, row: int) -> float:
     until, depends = -np.inf, False
     for k in range(r.out.rows[row].seat_at, r.out.rows[row + 1].seat_at):
         depends |= r.scratch.nodes.soon[r.out.seats[k].node] < 0
+    for k in range(r.out.rows[row].link_at, r.out.rows[row + 1].link_at):
+        depends |= r.scratch.leaves.noticed[r.out.links[k].leaf] & r.out.links[k].mask != 0
     for i in range(r.state.counts[0].running if depends else 0):
         notice_over = notified_until(r, r.state.jobs[r.state.run[i]])
         until = max(until, notice_over) if notice_over < np.inf else until

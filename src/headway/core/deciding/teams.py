@@ -67,7 +67,7 @@ def _cover_running(r: Round, deepest: int) -> None:
     for level in range(deepest, 0, -1):
         for row in range(promises.counts[0].rows):
             job = r.state.jobs[promises.rows[row].job]
-            if job.promise == row and job.migrating:
+            if job.promise == row and job.migrating and is_borrowed(r, job):
                 _cover(r, job, level)
         for covering_round in range(3):
             for i in range(running):

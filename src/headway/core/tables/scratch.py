@@ -26,8 +26,7 @@ class NodeOffers(NamedTuple):
     offer: NDArray[np.int32]  # what a placement may choose from; it may change this column
     shown: NDArray[np.int32]  # the offer as the placement was shown it
     left: NDArray[np.int32]  # GPUs left in a trial: by the probe of a set, or by promises that stand
-    reserved_for: NDArray[np.int32]  # the team of the advance reservation that is in force or next; -1: none
-    reserved_from: NDArray[np.float64]  # when that one begins
+    booking: NDArray[np.int32]  # the first advance reservation that is in force or to come; -1: none
 
     def __len__(self) -> int:
         """Return the number of nodes, for placements in Python; kernels take the length of a column."""
@@ -41,6 +40,8 @@ class LeafOffers(NamedTuple):
     spine: NDArray[np.int64]  # whose ports the bits of this row are; -1: a leaf's links
     now: NDArray[np.uint64]
     soon: NDArray[np.uint64]
+    noticed: NDArray[np.uint64]  # held by jobs under notice
+    taken: NDArray[np.uint64]  # given to jobs by this decision, also links of jobs under notice
     extra: NDArray[np.uint64]
     offer: NDArray[np.uint64]
     shown: NDArray[np.uint64]
@@ -52,8 +53,7 @@ class LeafOffers(NamedTuple):
 
 def node_offers(nodes: int) -> NodeOffers:
     """Return empty offers of this many nodes."""
-    columns: dict[str, Any] = {name: np.zeros(nodes, np.int32) for name in NodeOffers._fields}
-    return NodeOffers(**(columns | {"reserved_from": np.zeros(nodes)}))
+    return NodeOffers(**{name: np.zeros(nodes, np.int32) for name in NodeOffers._fields})
 
 
 def leaf_offers(leaves: int) -> LeafOffers:
