@@ -267,12 +267,13 @@ class Deliveries(Walk):
         super().apply(entry)
 
 
-@pytest.mark.parametrize("policy", [*PREEMPTIVE, *DEFRAGMENTING])
+@pytest.mark.parametrize("policy", [name for name in (*PREEMPTIVE, *DEFRAGMENTING) if not find_policy(name).migrates])
 def test_a_job_starts_on_the_gpus_that_were_released_for_it(policy, rounds):
     """This holds until the next preemption point, which may be the next round of the same instant if stops take no time.
 
     Then jobs that come before the promised job may take its promise: new jobs, jobs that were stopped for a third job, and jobs for
-    which preempting did not pay yet (rule 13).
+    which preempting did not pay yet (rule 13). Under gandiva, a job may be promised GPUs that were promised to a migrating job, which
+    then starts first (rule 12; `drawn(2151)` at 498 s).
     """
     tally: Counter[str] = Counter()
     for seed in range(rounds(60, 3000)):

@@ -95,9 +95,12 @@ def start_or_promise(r: Round, kind: int, job: Any, late: bool) -> None:
 
 @jit
 def _is_protected(r: Round, job: Any) -> bool:
-    """Return whether no other job takes what this one was promised: it migrates or, with queues, was promised it just now."""
+    """Return whether no other job takes what this one was promised: it migrates or, with queues, was promised it just now.
+
+    Under policies that gather jobs on fewer nodes, others may take what a migrating job was promised.
+    """
     is_new = r.state.promises.rows[job.promise].until == r.scratch.walk[0].now
-    return job.migrating == 1 or (is_new and r.options.teams > NO_TEAMS)
+    return (job.migrating == 1 and not r.options.migrates) or (is_new and r.options.teams > NO_TEAMS)
 
 
 @jit
