@@ -131,8 +131,9 @@ def withdraw_promises(r: Round) -> None:
     """Withdraw every promise that was not kept: its GPUs are another job's now. With queues, decide again: limits have room."""
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
-        waits = job.state == JobState.PENDING or job.state == JobState.STOPPING  # one that stops migrates
-        if job.promise == row and waits and not has_place(r, job.row):
+        # Under policies that gather jobs on fewer nodes, the promise of a migrating job is looked at when it has stopped (rule 12).
+        migrates = job.state == JobState.STOPPING and not r.options.migrates
+        if job.promise == row and (job.state == JobState.PENDING or migrates) and not has_place(r, job.row):
             close_row(r.out, PROMISE, job.row)
             r.out.counts[0].repeat |= r.options.teams > NO_TEAMS
 
