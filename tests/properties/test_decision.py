@@ -141,6 +141,13 @@ def test_garbage_in_the_scratch_changes_nothing(policy, rounds):
         assert assert_same_with_garbage(drawn(seed), policy, None if seed % 2 else seed)
 
 
+def test_garbage_in_the_scratch_changes_nothing_for_a_placement_that_knows_leaves_without_a_fabric(rounds):
+    for seed in range(rounds(4, 200)):
+        case = drawn(seed)
+        jobs = replace(case.jobs, gpus=np.minimum(case.jobs.gpus, 4))
+        assert assert_same_with_garbage(replace(case, nodes=(4, 4), jobs=jobs, placement="joint"), "headway", seed)
+
+
 @pytest.mark.parametrize("policy", ["fifo", "best-effort", "backfill", "headway", "tiresias-l?threshold=100", "srsf"])
 def test_garbage_in_the_scratch_changes_nothing_with_queues(policy, rounds):
     withdrawn = 151  # under srsf, a notice is withdrawn in a row that was the job's in an earlier decision

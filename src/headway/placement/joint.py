@@ -49,7 +49,7 @@ def _room(nodes: Any, leaves: Any, each: int, free_now: bool) -> Room:
     )
     for x in range(len(nodes.offer)):
         room.servers[x].free = min(nodes.offer[x], nodes.now[x]) if free_now else nodes.offer[x]
-        room.servers[x].leaf = nodes.leaf[x]
+        room.servers[x].leaf = nodes.leaf[x] if len(leaves.offer) > 0 else 0
     for x in range(len(leaves.offer)):
         room.leaves[x].links = leaves.offer[x] & leaves.now[x] if free_now else leaves.offer[x]
     keep_whole(room, each)
