@@ -127,8 +127,9 @@ def test_jobs_that_the_cluster_never_holds_are_refused_or_left_out(lab: str) -> 
         headway.simulate(jobs, lab)
     assert headway.simulate(jobs, lab, skip_impossible=True).left_out == 1
     typed = workload("jobs", [0.0], [4], [10.0], gpu_type=["h100"])
-    with pytest.raises(BadInput, match=r"job 0: .*asks for h100 GPUs, and this cluster has a100"):
-        headway.simulate(typed, lab)
+    with pytest.raises(BadInput, match=r"job 0: .*asks for h100 GPUs, and this cluster has a100") as refused:
+        headway.simulate(typed, lab, skip_impossible=True)
+    assert "--skip-impossible" not in str(refused.value), "no job is left then"
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_jobs_that_a_queue_could_never_run_and_guarantees_beyond_the_cluster_are
     (tmp_path / "none.yaml").write_text("queues: {vision: {}}\n")
     for name, words in (
         ("large.yaml", "the queues are guaranteed 99 GPUs together, and 5x8 has 40"),
-        ("none.yaml", "queue 'speech'"),
+        ("none.yaml", "jobs.csv: unknown queue 'speech': one of: vision"),
     ):
         done = CliRunner().invoke(
             app, ["simulate", str(tmp_path / "jobs.csv"), "--cluster", "5x8", "--queues", str(tmp_path / name)]

@@ -109,16 +109,19 @@ def only_eligible(workload: Workload, cluster: Cluster, skip_impossible: bool) -
     j, count = int(never.argmax()), int(never.sum())
     why = reasons[cases[j]]
     who = f"{count} of {len(workload)} jobs can never start on {cluster.name}"
-    raise BadInput(
-        f"{workload.name}: {who}; job {workload.job_id[j]}: {why}; leave such jobs out with --skip-impossible"
-    )
+    fix = "; leave such jobs out with --skip-impossible" if count < len(workload) else ""
+    raise BadInput(f"{workload.name}: {who}; job {workload.job_id[j]}: {why}{fix}")
 
 
 def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None, skip_impossible: bool) -> Workload:
     """The jobs that their queues can ever run. Others are refused by name, or left out."""
     if queues is None:
         return workload
-    homes = {name: queues.find(name).name for name in dict.fromkeys(workload.queue.tolist())}
+    try:
+        homes = {name: queues.find(name).name for name in dict.fromkeys(workload.queue.tolist())}
+    except BadInput as error:
+        fix = "add it to the file, or name a queue for all others (others: NAME)"
+        raise BadInput(f"{workload.name}: {error}; {fix}") from None
     kinds = [
         (homes[name], stops) for name, stops in zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True)
     ]
@@ -129,9 +132,9 @@ def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None,
     j = int(too_large.argmax())
     why = f"asks for {units.counted(int(workload.gpus[j]), 'GPU')}, and queue {kinds[j][0]!r} gives at most {most[kinds[j]]}"
     never = "" if kinds[j][1] else " to a job that cannot be preempted"
+    fix = "" if too_large.all() else ", or leave such jobs out with --skip-impossible"
     raise BadInput(
-        f"{workload.name}: job {workload.job_id[j]} {why}{never} ({queues.name}); raise its limit or guarantee, "
-        "or leave such jobs out with --skip-impossible"
+        f"{workload.name}: job {workload.job_id[j]} {why}{never} ({queues.name}); raise its limit or guarantee{fix}"
     )
 
 

@@ -120,7 +120,6 @@ def only_isolable(workload: Workload, network: Network, placement: Placement, sk
     count, jobs, first = int(never.sum()), len(workload), int(never.argmax())
     if network.fabric is None or (count < jobs and (skip_impossible or not count)):
         return workload.take(~never)
-    raise BadInput(
-        f"{workload.name}: {count} of {jobs} jobs fit no slice; job {workload.job_id[first]}: "
-        f"{why_never(network.fabric, placement.name, int(workload.gpus[first]))}; leave such jobs out with --skip-impossible"
-    )
+    why = why_never(network.fabric, placement.name, int(workload.gpus[first]))
+    fix = "; leave such jobs out with --skip-impossible" if count < jobs else ""
+    raise BadInput(f"{workload.name}: {count} of {jobs} jobs fit no slice; job {workload.job_id[first]}: {why}{fix}")
