@@ -268,6 +268,7 @@ def test_health_has_an_exit_code_while_the_webhook_fails(tmp_path: Path) -> None
         receiver.server_activate()
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
         wait_for(lambda: person("health").returncode == 0)
+        receiver.shutdown()  # a thread that waits for a closed socket keeps files open that get its number later
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(PATIENCE_S) == 0
