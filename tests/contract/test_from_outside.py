@@ -8,13 +8,14 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.client.client import Client
 from headway.cluster.nodes import Cluster
@@ -174,6 +175,12 @@ def learnt(folder: Path) -> tuple[list[tuple[str, ...]], list[int], list[float]]
     return state.groups.labels, table["jobs"][:rows].tolist(), table["own"][:rows, 0].tolist()
 
 
+def ends_in_journal(folder: Path) -> int:
+    """Return how many jobs have ended by the journal."""
+    with contextlib.closing(sqlite3.connect(folder / "data" / "journal.db")) as file:
+        return int(file.execute("SELECT COUNT(*) FROM events WHERE kind = 'Ended'").fetchone()[0])
+
+
 USUAL = "usual:Usual?trust=2"
 
 
@@ -186,6 +193,7 @@ def test_what_a_policy_from_outside_has_learnt_survives_a_kill_and_a_stop(folder
 
     with serving(folder, "--policy", USUAL) as server, Client(data=folder / "data") as client:
         run(client, "long", "short", "long")
+        wait_for(lambda: ends_in_journal(folder) == 3)  # people see an end a moment before the journal has it
         server.kill()
         server.wait(PATIENCE_S)
     labels, jobs, means = learnt(folder)  # from the whole journal
