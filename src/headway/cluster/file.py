@@ -52,9 +52,9 @@ def cluster_from(path: Path) -> Cluster:
         first = len(names) if group.name == UNNAMED else 0
         alone = group.count == 1 and group.name != UNNAMED
         names += [group.name] if alone else [f"{group.name}{first + index}" for index in range(group.count)]
-    each = [group for group in file.nodes for _ in range(group.count)]
-    types, features = tuple(node.type or "" for node in each), tuple(tuple(node.features) for node in each)
-    gpus = tuple(node.gpus for node in each)
+    nodes = [group for group in file.nodes for _ in range(group.count)]
+    types, features = tuple(node.type or "" for node in nodes), tuple(tuple(node.features) for node in nodes)
+    gpus = tuple(node.gpus for node in nodes)
     try:
         return Cluster(file.name or path.stem, tuple(names), gpus, types=types, features=features)
     except BadInput as error:

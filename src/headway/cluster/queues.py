@@ -108,6 +108,14 @@ class Queues:
         horizon_s = self.horizon_s if self.half_life_s < math.inf else 1.0
         return {"notice": self.notice_s, "half_life": self.half_life_s, "horizon": horizon_s, "reserves": True}
 
+    def find_for_trace(self, name: str, trace: str) -> Queue:
+        """Return the queue of a job of a trace. An error names the trace and the fix."""
+        try:
+            return self.find(name)
+        except BadInput as error:
+            fix = "add it to the file, or name a queue for all others (others: NAME)"
+            raise BadInput(f"{trace}: {error}; {fix}") from None
+
     def find(self, name: str) -> Queue:
         """The queue that a job goes to which names this one ("": none); BadInput where there is none."""
         wanted = name or (DEFAULT if DEFAULT in self.rows else "")
@@ -239,12 +247,7 @@ def seat_in_teams(
     names: list[str] = []
     for pair in zip(queue, user, strict=True):
         if pair not in homes:
-            try:
-                home = queues.find(str(pair[0]))
-            except BadInput as error:
-                raise BadInput(
-                    f"{where}: {error}; add it to the file, or name a queue for all others (others: NAME)"
-                ) from None
+            home = queues.find_for_trace(str(pair[0]), where)
             row = queues.rows[home.name]
             if home.counts_users:
                 teams.append(queues.team_of_user(home.name))

@@ -56,9 +56,10 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
 
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
     """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
-    own = {name: int(state.jobs[name][j]) for name in ("row", "team", "demand", "group")}  # may be others by now
+    # These numbers may have changed since the job left.
+    present = {name: int(state.jobs[name][j]) for name in ("row", "team", "demand", "group")}
     state.jobs[j], state.receipts[:, j] = row, receipt
-    for name, value in own.items():
+    for name, value in present.items():
         state.jobs[name][j] = value
 
 

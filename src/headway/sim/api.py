@@ -117,11 +117,8 @@ def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None,
     """The jobs that their queues can ever run. Others are refused by name, or left out."""
     if queues is None:
         return workload
-    try:
-        homes = {name: queues.find(name).name for name in dict.fromkeys(workload.queue.tolist())}
-    except BadInput as error:
-        fix = "add it to the file, or name a queue for all others (others: NAME)"
-        raise BadInput(f"{workload.name}: {error}; {fix}") from None
+    names = dict.fromkeys(workload.queue.tolist())
+    homes = {name: queues.find_for_trace(name, workload.name).name for name in names}
     kinds = [
         (homes[name], stops) for name, stops in zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True)
     ]

@@ -38,7 +38,7 @@ class Tables(types.Type):  # type: ignore[misc]
 
     @property
     def key(self) -> Any:
-        """What makes two of these types equal: the name, as numba hashes a type very often and `inner` takes long to hash."""
+        """Return the name: two types of one name are equal. Numba hashes types often, and hashing `inner` is slow."""
         return self.name
 
 

@@ -79,7 +79,7 @@ def reserved(state: ClusterState, now: float, sees: Sees) -> First | None:
 
 
 def passes(state: ClusterState, job: Job, first: First, now: float) -> bool:
-    """Whether a job that waits behind the one with a reservation may take GPUs of its place (docs/semantics.md, rules 21 and 22)."""
+    """Return whether a job may take GPUs that are reserved for the first job (docs/semantics.md, rules 21 and 22)."""
     stops = state.engine.options.preempts and job.spec.may_preempt
     if stops and not first.firm:
         return True

@@ -49,7 +49,7 @@ def new_plan(leaves: NDArray[Any], spines: int) -> Plan:
 
 
 def ports_suffice(on_leaf: NDArray[Any], fibres: NDArray[Any], ports: NDArray[Any], gpus: int) -> bool:
-    """Whether `gpus` GPUs have a plan over spines, with these free GPUs and fibres per leaf and ports per spine."""
+    """Return whether the free GPUs and fibres of the leaves and the ports of the spines suffice for a job of `gpus` GPUs."""
     leaves = np.zeros(len(on_leaf), LEAF)
     leaves["free"], leaves["fibres"] = on_leaf, fibres
     plan = new_plan(leaves, len(ports))

@@ -278,11 +278,11 @@ class Shim:
 
     def stop(self) -> None:
         """The manager asks: signal every rank's group, and set the end of the grace."""
-        asked = system.read(self.folder, "stop.json")
-        if asked is None or len(self.codes) == len(self.ranks):
+        request = system.read(self.folder, "stop.json")
+        if request is None or len(self.codes) == len(self.ranks):
             return
         self.signalled = True
-        self.send(signal.Signals[asked["signal"]], float(asked["grace_s"]))
+        self.send(signal.Signals[request["signal"]], float(request["grace_s"]))
 
     def send(self, number: int, grace_s: float) -> None:
         for pid, rank in self.ranks.items():

@@ -155,16 +155,16 @@ class Attempt:
         parts_done = [self.done(number) for number in range(len(self.parts))]
         states = {part.seen.state for part in self.parts if part.seen is not None}
         lost = self._lost(parts_done, states)
-        asked = self.stop is not None
-        if lost and not (asked and not ran):
+        stop_requested = self.stop is not None
+        if lost and not (stop_requested and not ran):
             message = next((SAID[state] for state in states if state in LOST), "Slurm no longer knows it")
             if self.late:
                 message = f"Slurm did not start it: {self.lacks or self._reason()}"
             return Report(
-                ENDED, *key, signalled=asked, lost=True, never_ran=not ran, refused=self.late, message=message
+                ENDED, *key, signalled=stop_requested, lost=True, never_ran=not ran, refused=self.late, message=message
             )
-        told = asked and (not all(parts_done) or any(done[1] for done in parts_done if done))
-        if not ran and asked:
+        signalled = stop_requested and (not all(parts_done) or any(done[1] for done in parts_done if done))
+        if not ran and stop_requested:
             return Report(ENDED, *key, signalled=True, never_ran=True)
         failed = _text(self.own / "failed").strip()
         if (
@@ -175,7 +175,7 @@ class Attempt:
                 ENDED, *key, lost=True, never_ran=True, refused=True, message=f"its ranks did not start: {how}"
             )
         code = 127 if failed else self._code(parts_done)
-        return Report(ENDED, *key, exit_code=code, signalled=told, message=failed or self._words(states, code))
+        return Report(ENDED, *key, exit_code=code, signalled=signalled, message=failed or self._words(states, code))
 
     def ended_at(self) -> Stamp | None:
         """When its last part was over, if all of them left word."""
