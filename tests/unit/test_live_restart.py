@@ -13,6 +13,7 @@ from headway.cluster.named import cluster
 from headway.core.tables.options import History
 from headway.core.tables.state import State
 from headway.live import world
+from headway.live.ask.receipt import receipt
 from headway.live.ask.views import JobFilter
 from headway.live.engine import LiveEngine
 from headway.live.errors import WrongState
@@ -204,6 +205,9 @@ def test_a_job_that_has_left_the_memory_is_explained_as_before(tmp_path: Path) -
     wait(manager)
     before = manager.explain(held).receipt_us
     assert before["held"] > 0
+    row, ended = manager._state.jobs[held].row, manager.job(held).ended_at  # type: ignore[union-attr]
+    later = [receipt(manager._state, row, ended + 0.0123457 * i) for i in range(200)]  # type: ignore[operator]
+    assert all(parts == before for parts in later)
     run(manager, 30)
     assert held not in manager._state.jobs
     assert manager.explain(held).receipt_us == before

@@ -113,7 +113,12 @@ def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[n
 
 
 def receipt_us(state: State, options: Options, j: int, now: float) -> NDArray[np.int64]:
-    """Whole microseconds of one job by reason since its submission, the time it did not wait first. They sum exactly to that time."""
+    """Whole microseconds of one job by reason since its submission, the time it did not wait first. They sum exactly to that time.
+
+    Of a job that has ended they count up to its end, and stay the same.
+    """
+    if state.jobs["state"][j] == JobState.COMPLETED:
+        now = float(state.jobs["end"][j])
     parts = np.ascontiguousarray(state.receipts[:, [j]])
     if state.jobs["state"][j] == JobState.FUTURE:
         parts[WAIT_GPUS, 0] = max(0.0, now - state.jobs["submit"][j])
