@@ -32,19 +32,26 @@ def largest(nodes: Any) -> int:
 
 @jit
 def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
-    """Place on the fewest nodes that can hold the job, at most `most`: whole nodes first, the rest by best fit."""
-    need = gpus
-    while need > 0:
-        best = tightest(nodes, need)
-        if best < 0:
-            best = largest(nodes)
-        if nodes.offer[best] == 0 or out.counts[0].seats - out.rows[out.counts[0].rows].seat_at == most:
+    """Place on the fewest nodes that can hold the job, at most `most`: the largest offers first, the rest by best fit."""
+    need, first = gpus, out.counts[0].seats
+    best = tightest(nodes, need)
+    while best < 0:
+        best = largest(nodes)
+        level = nodes.offer[best]
+        if level == 0 or out.counts[0].seats - first >= most:
             forget(out)
             return False
-        take = min(need, nodes.offer[best])
-        add_seat(out, best, take)
-        nodes.offer[best] -= take
-        need -= take
+        for x in range(best, len(nodes.offer)):
+            if nodes.offer[x] == level and need > level:
+                add_seat(out, x, level)
+                nodes.offer[x] = 0
+                need -= level
+        best = tightest(nodes, need)
+    add_seat(out, best, need)
+    nodes.offer[best] -= need
+    if out.counts[0].seats - first > most:
+        forget(out)
+        return False
     return True
 
 
