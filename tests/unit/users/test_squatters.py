@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import reserve_ports
 from tests.unit.users.machine import (
     AS_NOBODY,
     NOBODY,
@@ -45,8 +46,12 @@ def home() -> Iterator[Path]:
         yield Path(folder)
 
 
-def port_of(data: Path) -> int:
-    return int((data / "url").read_text().strip().rsplit(":", 1)[1])
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port on which one program listens after the other; the kernel gives it to nobody else in between."""
+    found, reserved = reserve_ports()
+    yield found
+    reserved.close()
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> None:
@@ -54,9 +59,9 @@ def refused(done: subprocess.CompletedProcess[str]) -> None:
     assert "is answered by a program of user nobody" in done.stderr
 
 
-def test_nothing_is_sent_to_whoever_took_the_managers_port(tmp_path: Path) -> None:
+def test_nothing_is_sent_to_whoever_took_the_managers_port(tmp_path: Path, port: int) -> None:
     data, heard = tmp_path / "data", tmp_path / "heard"
-    with manager(data, "--executor", "process") as process:
+    with manager(data, "--executor", "process", "--port", port) as process:
         done = headway("submit", "--data", data, "--json", "--", "sh", "-c", "echo started; sleep 600")
         number = json.loads(done.stdout)["job_id"]
         command = [sys.executable, "-c", RUN, "logs", str(number), "--follow", "--data", str(data)]
@@ -65,7 +70,7 @@ def test_nothing_is_sent_to_whoever_took_the_managers_port(tmp_path: Path) -> No
             assert follower.stdout.readline() == "started\n"
             process.kill()
             process.wait()
-            with squatter(heard, port_of(data)):
+            with squatter(heard, port):
                 _, said = follower.communicate(timeout=PATIENCE_S)
                 refused(subprocess.CompletedProcess([], follower.returncode, "", said))
                 for words in (["queue"], ["submit", "--", "true"], ["logs", str(number), "--follow"], ["health"]):
@@ -138,7 +143,7 @@ def test_a_user_that_was_read_before_the_connection_was_accepted_does_not_count(
         peer.check_peer(connection, {0}, "http://here", 60)
 
 
-def test_every_new_connection_is_checked(tmp_path: Path) -> None:
+def test_every_new_connection_is_checked(tmp_path: Path, port: int) -> None:
     """http.client connects again by itself, after an answer that ends the connection."""
 
     class Once(http.server.BaseHTTPRequestHandler):
@@ -152,17 +157,17 @@ def test_every_new_connection_is_checked(tmp_path: Path) -> None:
             pass
 
     heard = tmp_path / "heard"
-    with _answering(Once) as server:
-        transport = Transport(Endpoint(f"http://127.0.0.1:{server.server_port}", "hw-secret"))
+    with _answering(Once, port):
+        transport = Transport(Endpoint(f"http://127.0.0.1:{port}", "hw-secret"))
         assert transport.call("GET", "/") == {}
-    with squatter(heard, server.server_port), pytest.raises(BadInput, match="user nobody"):
+    with squatter(heard, port), pytest.raises(BadInput, match="user nobody"):
         transport.call("GET", "/")
     assert heard.read_bytes() == b""
 
     good, key = certificate(tmp_path, "one.example")
     other, other_key = certificate(tmp_path, "two.example")
-    with _answering(Once, (good, key)) as server:
-        transport = Transport(Endpoint(f"https://127.0.0.1:{server.server_port}", "hw-secret", good.read_text()))
+    with _answering(Once, port, (good, key)):
+        transport = Transport(Endpoint(f"https://127.0.0.1:{port}", "hw-secret", good.read_text()))
         assert transport.call("GET", "/") == {}
     asked: list[str] = []
 
@@ -171,15 +176,15 @@ def test_every_new_connection_is_checked(tmp_path: Path) -> None:
             asked.append(str(self.headers))
             super().do_GET()
 
-    with _answering(Spy, (other, other_key), server.server_port), pytest.raises(BadInput, match="does not show"):
+    with _answering(Spy, port, (other, other_key)), pytest.raises(BadInput, match="does not show"):
         transport.call("GET", "/")
     assert asked == []
 
 
 @contextlib.contextmanager
 def _answering(
-    handler: type[http.server.BaseHTTPRequestHandler], tls: tuple[Path, Path] | None = None, port: int = 0
-) -> Iterator[http.server.ThreadingHTTPServer]:
+    handler: type[http.server.BaseHTTPRequestHandler], port: int, tls: tuple[Path, Path] | None = None
+) -> Iterator[None]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     if tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -188,7 +193,7 @@ def _answering(
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield server
+        yield
     finally:
         server.shutdown()
         thread.join()
