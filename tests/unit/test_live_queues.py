@@ -347,7 +347,7 @@ def test_nodes_are_reserved_while_the_manager_runs_and_after_a_restart(tmp_path:
     manager.reserve(["n000"], "a", 0.0, now + 5000.0)
     until(manager, running, "PENDING", true=lambda view: view.reason == "advance_reservation")
     with pytest.raises(WrongState, match="n000 is kept for queue a at that time"):
-        manager.reserve(["n000"], "b", now, now + 10.0)
+        manager.reserve(["n000"], "b", now, now + 1000.0)
     with pytest.raises(BadInput, match="unknown queue 'c'"):
         manager.reserve(["n000"], "c", now, now + 10.0)
     with pytest.raises(BadInput, match="ends after it begins, and not in the past"):
