@@ -621,6 +621,6 @@ def test_a_commit_during_which_the_journal_is_removed_is_not_acknowledged(tmp_pa
     for path in data.glob("journal.db*"):
         path.unlink()
     go.set()
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert "removed or replaced" in str(refused[0])
     manager.stop()
