@@ -1,5 +1,6 @@
 """Ten thousand jobs in the queue: only the rows in sight exist, the whole list is reached; and no page has a serious barrier (axe)."""
 
+import re
 from typing import Any
 
 import pytest
@@ -56,6 +57,43 @@ def test_the_queue_is_searched_filtered_and_sorted(site: Any, opened: Any) -> No
     page.locator(".vrow[aria-rowindex='2']", has_text="sweep").wait_for()
     page.get_by_label("State").select_option("OVER")
     page.get_by_text("No job matches.").wait_for()
+    assert page.mistakes == []
+
+
+# Counts how often a number of jobs is shown without any of them.
+BARE = """() => {
+  window.bare = 0;
+  const look = () => {
+    const number = document.querySelector("#matching")?.textContent;
+    window.bare += Boolean(number && !document.querySelector(".vrow[data-job]"));
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true });
+}"""
+
+
+def test_the_number_of_jobs_comes_with_their_rows(site: Any, opened: Any) -> None:
+    page = opened(site)
+    page.evaluate(BARE)
+    page.evaluate("location.hash = '#/queue'")
+    page.get_by_text(f"{JOBS:,} jobs").wait_for()
+    assert page.evaluate("window.bare") == 0
+
+
+def test_an_answer_that_comes_after_another_search_is_not_shown(site: Any, opened: Any) -> None:
+    page = opened(site, "/queue")
+    page.get_by_text(f"{JOBS:,} jobs").wait_for()
+    late: list[Any] = []
+    old = re.compile(r"/v1/queue\?(?!.*needle)")
+    page.route(old, lambda route: late.append(route))
+    with page.expect_request(old):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # it reads again
+    page.get_by_label("Search").fill("needle")
+    page.get_by_text(f"1 of {JOBS:,} job").wait_for()
+    page.evaluate("window.first = document.querySelector('.vrow[data-job]')")
+    for route in late:
+        route.continue_()
+    page.wait_for_function("() => document.querySelector('.vrow[data-job]') !== window.first")  # drawn once more
+    assert numbers(page) == [JOBS]
     assert page.mistakes == []
 
 

@@ -29,6 +29,8 @@ class Queue {
     this.pages = new Map();
     this.asked = new Set();
     this.total = 0;
+    this.turn = 0; // answers to what was asked with other filters are not shown
+    this.words = "";
     this.sort = "order";
     this.descending = false;
     this.text = h("input", { type: "search", placeholder: "name, user or number", "aria-label": "Search", oninput: () => this.typing() });
@@ -63,6 +65,7 @@ class Queue {
   }
 
   async restart() {
+    this.turn++;
     this.pages.clear();
     this.asked.clear();
     this.view.scrollTop = 0;
@@ -123,45 +126,45 @@ class Queue {
 
   async load(page) {
     this.asked.add(page);
-    const number = (this.run = (this.run ?? 0) + 1);
+    const [turn, number] = [this.turn, (this.run = (this.run ?? 0) + 1)];
     const filters = { user: this.user.value, queue: this.queue.value };
     try {
-      if (this.over) await this.loadOver(page, filters);
-      else await this.loadActive(page, filters, number);
+      if (this.over) await this.loadOver(page, filters, turn);
+      else await this.loadActive(page, filters, turn, number);
     } catch (error) {
       this.asked.delete(page);
       throw error;
     }
   }
 
-  async loadActive(page, filters, number) {
+  async loadActive(page, filters, turn, number) {
     const found = await get("/v1/queue", {
       text: this.text.value, ...filters, state: this.state.value, sort: this.sort, descending: this.descending, offset: page * PAGE, limit: PAGE,
     });
-    if (this.over) return;
+    if (turn !== this.turn) return;
     this.pages.set(page, found.jobs);
     this.total = found.matching;
     this.now = found.now;
     if (number < (this.shown ?? 0)) return;
     this.shown = number;
     const all = found.total === found.matching ? "" : ` of ${found.total.toLocaleString("en")}`;
-    show(this.summary, `${found.matching.toLocaleString("en")}${all} ${found.matching === 1 ? "job" : "jobs"}`);
+    this.words = `${found.matching.toLocaleString("en")}${all} ${found.matching === 1 ? "job" : "jobs"}`;
     this.drawLevels(found);
     choose(this.user, "all users", found.users);
     choose(this.queue, "all queues", found.queues.filter(Boolean));
   }
 
   /** Jobs that have ended come by number, the newest first: each page begins where the one before ended. */
-  async loadOver(page, filters) {
+  async loadOver(page, filters, turn) {
     const before = page ? this.pages.get(page - 1)?.at(-1)?.job_id : 0;
     if (before === undefined) return this.asked.delete(page);
     const found = await get("/v1/jobs", {
       ...filters, name: this.text.value, state: this.state.value === "OVER" ? OVER : this.state.value, newest: true, after_id: before, limit: PAGE,
     });
-    if (!this.over) return;
+    if (turn !== this.turn) return;
     this.pages.set(page, found.jobs);
     this.total = Math.max(this.total * (page ? 1 : 0), page * PAGE + found.jobs.length + (found.next_after_id ? PAGE : 0));
-    show(this.summary, `${found.next_after_id ? "the newest of the ended jobs; scroll for older ones" : count(page * PAGE + found.jobs.length, "ended job")}`);
+    this.words = found.next_after_id ? "the newest of the ended jobs; scroll for older ones" : count(page * PAGE + found.jobs.length, "ended job");
     show(this.levels);
   }
 
@@ -197,6 +200,7 @@ class Queue {
 
   draw() {
     const [first, last] = this.inSight;
+    if (this.summary.textContent !== this.words) show(this.summary, this.words); // with the rows that it is about
     this.tall.style.setProperty("height", `${this.total * this.rowPx}px`);
     this.table.setAttribute("aria-rowcount", this.total + 1);
     const rows = [];
