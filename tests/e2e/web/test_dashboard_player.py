@@ -84,6 +84,19 @@ def test_a_run_is_played_and_paused(run: Any, opened: Any) -> None:
     assert page.mistakes == []
 
 
+def test_a_run_is_dragged_while_its_page_loads(run: Any, browser: Any) -> None:
+    with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page, asked = context.new_page(), list[Any]()
+        page.route("**/v1/trend*", lambda route: route.continue_() if asked else asked.append(route))
+        with page.expect_request("**/v1/trend*"):
+            page.goto(run.link(None))
+        wait_for(lambda: page.wait_for_timeout(20) or asked)
+        drag(page, 0.5)
+        asked[0].continue_()
+        page.wait_for_function("() => /Completed[1-9]/.test(document.querySelector('.tiles')?.textContent)")
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1280), ("light", 390)])
 def test_a_busy_cluster_has_no_serious_barrier(run: Any, opened: Any, barriers: Any, scheme: str, width: int) -> None:
     page = opened(run, color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True)

@@ -208,9 +208,11 @@ async function route() {
     if (turn !== routes) return;
     main.replaceChildren();
     document.title = `${title ?? `Job ${rest[0]}`} · Headway`;
+    const time = clock.at;
     const opened = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
     if (turn === routes) page = opened;
     else opened?.close?.();
+    if (time !== clock.at) update(); // somebody has moved the time while the page was loading
   } catch (error) {
     if (turn !== routes) return;
     failed(error);
