@@ -322,6 +322,7 @@ def test_with_tls_a_token_is_exchanged_for_a_session(tmp_path: Path, serving: An
         serving(tmp_path / "data", "--cluster", "1x1", *tls) as site,
         browser.new_context(ignore_https_errors=True) as context,
     ):
+        context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()
         page.goto(site.url)
         page.get_by_label("Token").fill("hw-wrong")
@@ -336,6 +337,7 @@ def test_with_tls_a_token_is_exchanged_for_a_session(tmp_path: Path, serving: An
 @pytest.mark.parametrize("width", [1280, 390])
 def test_signing_in_has_no_serious_barrier(site: Any, browser: Any, barriers: Any, width: int) -> None:
     with browser.new_context(viewport={"width": width, "height": 844}, bypass_csp=True) as context:
+        context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()
         page.goto(site.url)
         assert barriers(page, {"/": ".signin h1"}) == []
