@@ -75,13 +75,18 @@ def finished(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "grid.sweep" / "cells").glob("*.json")}
 
 
+def third_job(slurm):
+    """Return the number of the third job of the array once it runs; before that, an empty text."""
+    running = ask(slurm, "squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
+    return next((number for number in running if number.endswith("_2")), "")
+
+
 def test_a_job_killed_half_way_loses_its_own_cells_and_the_next_sweep_runs_them(folder, slurm, start):
     # Cells go to the jobs in turn, so all of the third policy are with the third job: it stops at the first of them.
     (folder / "gate").touch()
     running = start()
     wait_for(lambda: len(finished(folder)) >= 2 * CELLS // 3, "the jobs do not run")
-    wait_for(lambda: "_2 R" in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t"), "the third job does not run")
-    third = next(line.split()[0] for line in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t").splitlines())
+    third = wait_for(lambda: third_job(slurm), "the third job does not run")  # another one may still be ending
     ask(slurm, "scancel", third)
     out, error = running.communicate(timeout=PATIENCE_S)
     before = finished(folder)
