@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_live_cli import HEADWAY, Shell
+from tests.waiting import PATIENCE_S
 
 from headway.io.accounts import own_account
 
@@ -37,7 +38,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield person
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE_S) == 0
 
 
 @pytest.fixture(scope="module")
