@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,8 @@ class Mortal(Commands):
 def test_a_crash_half_way_is_undone(busy: SlurmCluster, tmp_path: Path) -> None:
     before = queue(busy)
     how = Steering([1.0], "user", holds=True)
+    look, nowhere = replace(how, dry_run=True), SteeringFolder(tmp_path / "nowhere")
+    wait_for(lambda: steer(Commands(nices=True), nowhere, look).queues == {0: 0, 1: 3}, "nothing is attained")
     for lives in (1, 2, 3):
         for early in (True, False):
             folder = tmp_path / f"{lives}{early}"
