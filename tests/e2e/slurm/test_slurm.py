@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.live_manager import ME, one, until
+from tests.ports import reserve_ports
 from tests.slurm_cluster import SlurmCluster
 from tests.waiting import PATIENCE_S, gate, wait_for
 
@@ -38,8 +39,12 @@ HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 
 def ended(executor: SlurmExecutor, job: int) -> Report:
     found: list[Report] = []
-    wait_for(lambda: found.extend(executor.reports()) or any(r.what == ENDED and r.job == job for r in found), "no end")
-    return next(report for report in found if report.what == ENDED)
+
+    def end() -> Report | None:
+        found.extend(executor.reports())
+        return next((report for report in found if report.what == ENDED and report.job == job), None)
+
+    return wait_for(end, "no end")
 
 
 def test_ranks_follow_the_placement_and_see_their_own_gpus(slurm: SlurmCluster, tmp_path: Path) -> None:
@@ -109,8 +114,7 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
 
 def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
     """The weights of the same training, never stopped. In an environment as small as a job's: OPENBLAS_CORETYPE changes the last bit."""
-    with __import__("socket").create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port, reserved = reserve_ports()
     given = {
         "PATH": os.environ["PATH"],
         "WORLD_SIZE": "2",
@@ -121,6 +125,7 @@ def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
     command = [*TRAIN[kind], "--steps", str(steps), "--step-s", "0"]
     ranks = [subprocess.Popen(command, env={**given, "RANK": str(rank)}) for rank in (1, 0)]
     assert [rank.wait(PATIENCE_S) for rank in ranks] == [0, 0]
+    reserved.close()
     with np.load(folder / "weights.npz") as saved:
         return saved["weights"].copy()
 
