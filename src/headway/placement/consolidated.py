@@ -33,23 +33,21 @@ def largest(nodes: Any) -> int:
 @jit
 def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
     """Place on the fewest nodes that can hold the job, at most `most`: the largest offers first, the rest by best fit."""
-    need, first = gpus, out.counts[0].seats
-    best = tightest(nodes, need)
-    while best < 0:
-        best = largest(nodes)
-        level = nodes.offer[best]
-        if level == 0 or out.counts[0].seats - first >= most:
+    need, best, seats_before = gpus, tightest(nodes, gpus), out.counts[0].seats
+    while best < 0:  # no node holds the rest: fill all nodes with the largest offer
+        first = largest(nodes)
+        largest_offer = nodes.offer[first]
+        if largest_offer == 0:
             forget(out)
             return False
-        for x in range(best, len(nodes.offer)):
-            if nodes.offer[x] == level and need > level:
-                add_seat(out, x, level)
+        for x in range(first, len(nodes.offer)):
+            if nodes.offer[x] == largest_offer and need > largest_offer:
+                add_seat(out, x, largest_offer)
                 nodes.offer[x] = 0
-                need -= level
+                need -= largest_offer
         best = tightest(nodes, need)
     add_seat(out, best, need)
-    nodes.offer[best] -= need
-    if out.counts[0].seats - first > most:
+    if out.counts[0].seats - seats_before > most:
         forget(out)
         return False
     return True

@@ -179,9 +179,7 @@ def _keeps_own(r: Round, other: Any) -> bool:
 @jit
 def _finds_other_place(r: Round, rules: Any, other: Any, free: bool) -> bool:
     """Return whether GPUs that the set leaves have a place for a job that migrates; if `free`, only those free soon."""
-    nodes, walk = r.scratch.nodes, r.scratch.walk[0]
-    if free and other.gpus > walk.soon + walk.noticed:
-        return False
+    nodes = r.scratch.nodes
     for x in range(len(nodes.offer)):
         nodes.offer[x] = min(nodes.soon[x], nodes.left[x]) if free else nodes.left[x]
     return probe(r, rules, other, False)
