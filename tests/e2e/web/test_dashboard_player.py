@@ -84,16 +84,16 @@ def test_a_run_is_played_and_paused(run: Any, opened: Any) -> None:
     assert page.mistakes == []
 
 
-def test_a_run_is_dragged_while_its_page_loads(run: Any, browser: Any) -> None:
+def test_a_time_chosen_while_the_page_loads_is_shown(run: Any, browser: Any) -> None:
     with browser.new_context() as context:
         context.set_default_timeout(PATIENCE_S * 1000)
-        page, asked = context.new_page(), list[Any]()
-        page.route("**/v1/trend*", lambda route: route.continue_() if asked else asked.append(route))
+        page, held = context.new_page(), list[Any]()
+        page.route("**/v1/trend*", lambda route: route.continue_() if held else held.append(route))
         with page.expect_request("**/v1/trend*"):
             page.goto(run.link(None))
-        wait_for(lambda: page.wait_for_timeout(20) or asked)
+        wait_for(lambda: page.wait_for_timeout(20) or held)  # lets Playwright call the route's handler
         drag(page, 0.5)
-        asked[0].continue_()
+        held[0].continue_()
         page.wait_for_function("() => /Completed[1-9]/.test(document.querySelector('.tiles')?.textContent)")
 
 

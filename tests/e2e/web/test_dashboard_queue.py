@@ -60,8 +60,8 @@ def test_the_queue_is_searched_filtered_and_sorted(site: Any, opened: Any) -> No
     assert page.mistakes == []
 
 
-# Counts how often a number of jobs is shown without any of them.
-BARE = """() => {
+# Counts how often a number of jobs is shown without rows.
+COUNT_BARE = """() => {
   window.bare = 0;
   const look = () => {
     const number = document.querySelector("#matching")?.textContent;
@@ -73,7 +73,7 @@ BARE = """() => {
 
 def test_the_number_of_jobs_comes_with_their_rows(site: Any, opened: Any) -> None:
     page = opened(site)
-    page.evaluate(BARE)
+    page.evaluate(COUNT_BARE)
     page.evaluate("location.hash = '#/queue'")
     page.get_by_text(f"{JOBS:,} jobs").wait_for()
     assert page.evaluate("window.bare") == 0
@@ -86,13 +86,16 @@ def test_an_answer_that_comes_after_another_search_is_not_shown(site: Any, opene
     old = re.compile(r"/v1/queue\?(?!.*needle)")
     page.route(old, lambda route: late.append(route))
     with page.expect_request(old):
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # it reads again
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the page polls
     page.get_by_label("Search").fill("needle")
     page.get_by_text(f"1 of {JOBS:,} job").wait_for()
     page.evaluate("window.first = document.querySelector('.vrow[data-job]')")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # it polls again after the late answer
     for route in late:
         route.continue_()
-    page.wait_for_function("() => document.querySelector('.vrow[data-job]') !== window.first")  # drawn once more
+    page.wait_for_function(
+        "() => document.querySelector('.vrow[data-job]') !== window.first"
+    )  # the late answer has been handled
     assert numbers(page) == [JOBS]
     assert page.mistakes == []
 

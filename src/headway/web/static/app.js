@@ -210,9 +210,9 @@ async function route() {
     document.title = `${title ?? `Job ${rest[0]}`} · Headway`;
     const time = clock.at;
     const opened = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
-    if (turn === routes) page = opened;
-    else opened?.close?.();
-    if (time !== clock.at) update(); // somebody has moved the time while the page was loading
+    if (turn !== routes) return opened?.close?.();
+    page = opened;
+    if (time !== clock.at) update(); // the time was moved while the page was loading, and nothing could be updated
   } catch (error) {
     if (turn !== routes) return;
     failed(error);

@@ -29,8 +29,8 @@ class Queue {
     this.pages = new Map();
     this.asked = new Set();
     this.total = 0;
-    this.turn = 0; // answers to what was asked with other filters are not shown
-    this.words = "";
+    this.version = 0; // raised when filters change; answers to an older version are dropped
+    this.summaryText = "";
     this.sort = "order";
     this.descending = false;
     this.text = h("input", { type: "search", placeholder: "name, user or number", "aria-label": "Search", oninput: () => this.typing() });
@@ -65,7 +65,7 @@ class Queue {
   }
 
   async restart() {
-    this.turn++;
+    this.version++;
     this.pages.clear();
     this.asked.clear();
     this.view.scrollTop = 0;
@@ -108,8 +108,9 @@ class Queue {
   async update() {
     const [first, last] = this.inSight;
     const wanted = this.over ? [0] : [...new Set([Math.floor(first / PAGE), Math.floor(Math.max(first, last - 1) / PAGE)])];
-    const kept = new Map(this.pages);
+    const [kept, version] = [new Map(this.pages), this.version];
     await Promise.all([this.loadTeams(), ...wanted.map((page) => this.load(page))]);
+    if (version !== this.version) return;
     // What is not in sight is asked for again when it comes into sight.
     for (const page of kept.keys()) if (!wanted.includes(page) && this.pages.get(page) === kept.get(page) && !this.over) this.asked.delete(page);
     this.draw();
@@ -126,45 +127,45 @@ class Queue {
 
   async load(page) {
     this.asked.add(page);
-    const [turn, number] = [this.turn, (this.run = (this.run ?? 0) + 1)];
+    const [version, number] = [this.version, (this.run = (this.run ?? 0) + 1)];
     const filters = { user: this.user.value, queue: this.queue.value };
     try {
-      if (this.over) await this.loadOver(page, filters, turn);
-      else await this.loadActive(page, filters, turn, number);
+      if (this.over) await this.loadOver(page, filters, version);
+      else await this.loadActive(page, filters, version, number);
     } catch (error) {
       this.asked.delete(page);
       throw error;
     }
   }
 
-  async loadActive(page, filters, turn, number) {
+  async loadActive(page, filters, version, number) {
     const found = await get("/v1/queue", {
       text: this.text.value, ...filters, state: this.state.value, sort: this.sort, descending: this.descending, offset: page * PAGE, limit: PAGE,
     });
-    if (turn !== this.turn) return;
+    if (version !== this.version) return;
     this.pages.set(page, found.jobs);
-    this.total = found.matching;
-    this.now = found.now;
     if (number < (this.shown ?? 0)) return;
     this.shown = number;
+    this.total = found.matching;
+    this.now = found.now;
     const all = found.total === found.matching ? "" : ` of ${found.total.toLocaleString("en")}`;
-    this.words = `${found.matching.toLocaleString("en")}${all} ${found.matching === 1 ? "job" : "jobs"}`;
+    this.summaryText = `${found.matching.toLocaleString("en")}${all} ${found.matching === 1 ? "job" : "jobs"}`;
     this.drawLevels(found);
     choose(this.user, "all users", found.users);
     choose(this.queue, "all queues", found.queues.filter(Boolean));
   }
 
   /** Jobs that have ended come by number, the newest first: each page begins where the one before ended. */
-  async loadOver(page, filters, turn) {
+  async loadOver(page, filters, version) {
     const before = page ? this.pages.get(page - 1)?.at(-1)?.job_id : 0;
     if (before === undefined) return this.asked.delete(page);
     const found = await get("/v1/jobs", {
       ...filters, name: this.text.value, state: this.state.value === "OVER" ? OVER : this.state.value, newest: true, after_id: before, limit: PAGE,
     });
-    if (turn !== this.turn) return;
+    if (version !== this.version) return;
     this.pages.set(page, found.jobs);
     this.total = Math.max(this.total * (page ? 1 : 0), page * PAGE + found.jobs.length + (found.next_after_id ? PAGE : 0));
-    this.words = found.next_after_id ? "the newest of the ended jobs; scroll for older ones" : count(page * PAGE + found.jobs.length, "ended job");
+    this.summaryText = found.next_after_id ? "the newest of the ended jobs; scroll for older ones" : count(page * PAGE + found.jobs.length, "ended job");
     show(this.levels);
   }
 
@@ -200,7 +201,7 @@ class Queue {
 
   draw() {
     const [first, last] = this.inSight;
-    if (this.summary.textContent !== this.words) show(this.summary, this.words); // with the rows that it is about
+    if (this.summary.textContent !== this.summaryText) show(this.summary, this.summaryText); // together with its rows
     this.tall.style.setProperty("height", `${this.total * this.rowPx}px`);
     this.table.setAttribute("aria-rowcount", this.total + 1);
     const rows = [];
