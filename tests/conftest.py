@@ -27,14 +27,14 @@ LONGEST = (
 
 
 # `make test` draws the same examples every time; `make test-long` draws others, and says how to repeat a failure.
-# Neither looks at a clock: an example may take long on a busy machine.
+# Neither has a deadline: examples are slow on a busy machine.
 settings.register_profile(
-    "sample",
+    "suite",
     derandomize=not os.environ.get("HEADWAY_LONG"),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("sample")
+settings.load_profile("suite")
 
 # What a file, or the conftest.py beside it, uses to start processes.
 STARTS_PROCESSES = re.compile(r"\b(subprocess|multiprocessing|ProcessExecutor|Manager|live_manager|slurm_cluster)\b")

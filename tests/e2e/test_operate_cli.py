@@ -201,7 +201,7 @@ def test_a_session_ends_when_its_user_is_gone(shell: Shell) -> None:
     os.write(terminal, b"echo rea''dy\n")
     read_until(terminal, b"ready")
     job = next(row for row in shell.json("history") if row["name"] == "left")["job_id"]
-    shell.until(job, "RUNNING")  # its user may see its output before the manager knows that it runs
+    shell.until(job, "RUNNING")  # output can arrive before the manager has seen the start
     made.kill()
     made.wait()
     os.close(terminal)

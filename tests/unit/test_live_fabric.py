@@ -321,6 +321,6 @@ def test_no_job_runs_on_a_slice_that_the_verifier_does_not_accept(
         assert not (tmp_path / "ran").exists()
     assert sorted(free(manager)) == [0, 0, 3, 3]
     real = manager._world.clock
-    manager._world.clock = lambda: real() + HOUR
+    manager._world.clock = lambda: real() + HOUR  # the back-off has passed
     assert ended(manager, second) == "COMPLETED", "it is tried again, and this time the certificate is right"
     assert (tmp_path / "ran").exists()

@@ -177,7 +177,7 @@ def test_a_dependency_waits_follows_or_falls_with_it(serve: Callable[..., Manage
     manager = serve()
     first = one(manager, run=f"{gate(tmp_path / 'go')}; echo first >> {tmp_path}/out")
     second = one(manager, run=f"echo second >> {tmp_path}/out", after=[first])
-    manager.settle()  # the engine knows that it waits before the first one ends
+    manager.settle()  # `second` waits before `first` may end
     waiting = manager.job(second)
     assert waiting is not None
     assert waiting.state == "PENDING"

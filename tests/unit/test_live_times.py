@@ -52,7 +52,7 @@ from headway.live.manager import Manager
 manager = Manager(Path(sys.argv[1]), cluster("1x2"), "fifo")
 manager.start()
 job = manager.submit(JobSpec(run=sys.argv[3]), sys.argv[2])[0]
-while (job, 1) not in manager._executor._watched:  # until it is handed to the starter, nobody would start it meanwhile
+while (job, 1) not in manager._executor._watched:  # a stopped manager cannot hand the job to the starter: wait until it has
     pass
 print("started", flush=True)
 while manager.counts()["COMPLETED"] < 1:

@@ -113,11 +113,11 @@ def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[n
 
 
 def receipt_us(state: State, options: Options, j: int, now: float) -> NDArray[np.int64]:
-    """Whole microseconds of one job by reason since its submission, the time it did not wait first. They sum exactly to that time.
+    """Return a job's whole microseconds by reason, from its submission to `now`, or to its end if it has ended.
 
-    Of a job that has ended they count up to its end, and stay the same.
+    The first part is the time it did not wait. The parts sum exactly to the whole time.
     """
-    if state.jobs["state"][j] == JobState.COMPLETED:
+    if state.jobs["state"][j] >= JobState.COMPLETED:
         now = float(state.jobs["end"][j])
     parts = np.ascontiguousarray(state.receipts[:, [j]])
     if state.jobs["state"][j] == JobState.FUTURE:

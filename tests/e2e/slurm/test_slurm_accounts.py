@@ -80,9 +80,9 @@ def test_the_history_is_that_of_the_accounts(empty: SlurmCluster) -> None:
     wait_for(lambda: states(empty, again) == ["RUNNING"] and states(empty, dropped) == ["RUNNING"], "they do not run")
     empty.ask("scontrol", "requeue", str(again))
     empty.ask("scancel", str(dropped))
-    ended = [[wide, "COMPLETED"], [odd, "COMPLETED"], [array, *["COMPLETED"] * 3], [plain, "COMPLETED"]]
-    ended += [[dropped, "CANCELLED"], [again, "REQUEUED", "COMPLETED"]]
-    wait_for(lambda: [[job, *states(empty, job)] for job, *_ in ended] == ended, "not all end")
+    ended = {wide: ["COMPLETED"], odd: ["COMPLETED"], array: ["COMPLETED"] * 3, plain: ["COMPLETED"]}
+    ended |= {dropped: ["CANCELLED"], again: ["REQUEUED", "COMPLETED"]}
+    wait_for(lambda: {job: states(empty, job) for job in ended} == ended, "not all end")
 
     jobs, source = history(Commands(), since)
     assert source == "sacct"

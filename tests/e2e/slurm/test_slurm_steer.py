@@ -108,8 +108,9 @@ class Mortal(Commands):
 def test_a_crash_half_way_is_undone(busy: SlurmCluster, tmp_path: Path) -> None:
     before = queue(busy)
     how = Steering([1.0], "user", holds=True)
-    look, nowhere = replace(how, dry_run=True), SteeringFolder(tmp_path / "nowhere")
-    wait_for(lambda: steer(Commands(nices=True), nowhere, look).queues == {0: 0, 1: 3}, "nothing is attained")
+    dry_run, unused = replace(how, dry_run=True), SteeringFolder(tmp_path / "unused")
+    attained = {0: 0, 1: 3}  # all jobs are in the second queue: their user has attained a GPU-second
+    wait_for(lambda: steer(Commands(nices=True), unused, dry_run).queues == attained, "no GPU-second is attained")
     for lives in (1, 2, 3):
         for early in (True, False):
             folder = tmp_path / f"{lives}{early}"

@@ -49,8 +49,8 @@ def home() -> Iterator[Path]:
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port on which one program listens after the other; the kernel gives it to nobody else in between."""
-    found, reserved = reserve_ports()
-    yield found
+    number, reserved = reserve_ports()
+    yield number
     reserved.close()
 
 
