@@ -4,7 +4,8 @@ import html
 
 from bench.line_chart import STYLE
 
-WIDTH, LEFT, RIGHT, TOP = 800, 190, 64, 50
+WIDTH, RIGHT, TOP = 800, 64, 50
+LEAST_LEFT, CHARACTER = 190, 7  # room for names on the left: at least, and for each character
 BAR, GAP, BETWEEN = 13, 2, 12
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = ("#56B4E9", "#0072B2", "#D55E00", "#009E73")
@@ -17,9 +18,10 @@ def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit
     low = min(0.0, *(min(values) for values in series.values()))
     group = len(series) * (BAR + GAP) + BETWEEN
     height = TOP + len(names) * group + 14
+    left = max(LEAST_LEFT, 16 + CHARACTER * max(map(len, names)))
 
     def x(value: float) -> float:
-        return LEFT + (value - low) / (top - low) * (WIDTH - LEFT - RIGHT)
+        return left + (value - low) / (top - low) * (WIDTH - left - RIGHT)
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
@@ -27,13 +29,13 @@ def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit
         f'<rect width="{WIDTH}" height="{height}"/><text x="14" y="20">{html.escape(title)}</text>',
     ]
     for place, name in enumerate(series):
-        at, colour = LEFT + 150 * place, COLOURS[place % len(COLOURS)]
+        at, colour = left + 150 * place, COLOURS[place % len(COLOURS)]
         parts.append(f'<path d="M{at} 30h12v10h-12z" fill="{colour}"/>')
         parts.append(f'<text class="s" x="{at + 17}" y="39">{html.escape(name)}</text>')
     for place, name in enumerate(names):
         y = TOP + place * group + BETWEEN / 2
         middle = y + len(series) * (BAR + GAP) / 2 + 4
-        parts.append(f'<text x="{LEFT - 8}" y="{middle:.1f}" text-anchor="end">{html.escape(name)}</text>')
+        parts.append(f'<text x="{left - 8}" y="{middle:.1f}" text-anchor="end">{html.escape(name)}</text>')
         for row, values in enumerate(series.values()):
             at = y + row * (BAR + GAP)
             begin, end = sorted((x(0.0), x(values[place])))
