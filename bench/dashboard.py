@@ -86,7 +86,7 @@ def chromium() -> Iterator[Any]:
 
 def recorded() -> None:
     """How long a recorded run of 10,000 jobs takes to answer."""
-    from headway.live.watch.overview import QueueWanted
+    from headway.live.queries.overview import QueueWanted
     from headway.player import scenes, wires
     from headway.player.film import Film
     from headway.sim.api import simulate

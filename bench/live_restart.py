@@ -83,7 +83,7 @@ def measure(folder: str, jobs: int) -> None:
     """In a process of its own: start on a journal, run some jobs, stop; print what it took."""
     from headway.cluster.named import cluster
     from headway.live.jobfile.spec import JobSpec
-    from headway.live.manager import Manager
+    from headway.live.manager.manager import Manager
 
     before, cpu = time.perf_counter(), time.process_time()
     executor: Any = AtOnce()

@@ -28,7 +28,7 @@ from tests.slurm_cluster import SlurmCluster, missing
 from headway.cluster.named import cluster
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.run import Setting, simulate_run

@@ -22,9 +22,9 @@ from headway.live.executors.slurm.attempt import Attempt, PartRun
 from headway.live.executors.slurm.executor import POLL_S, SHARE, SlurmExecutor
 from headway.live.executors.slurm.render import comment_of
 from headway.live.jobfile.spec import job_spec
-from headway.live.nodes import node_changes
-from headway.live.records import Job
-from headway.live.state import ClusterState
+from headway.live.state.cluster import ClusterState
+from headway.live.state.nodes import node_changes
+from headway.live.state.records import Job
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.slurm import answers

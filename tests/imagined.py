@@ -13,11 +13,11 @@ from headway.cluster.named import cluster
 from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
-from headway.live.outcome import Backoff
-from headway.live.records import Job, Progress
-from headway.live.state import ClusterState
+from headway.live.manager.outcome import Backoff
+from headway.live.manager.world import LiveWorld
+from headway.live.state.cluster import ClusterState
+from headway.live.state.records import Job, Progress
 from headway.live.store.journal import JournalRow
-from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 

@@ -10,7 +10,7 @@ from tests.waiting import wait_for
 from headway.client.job import JobView
 from headway.cluster.named import cluster
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 ME = getpass.getuser()
 FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")

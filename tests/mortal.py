@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.waiting import wait_for
 
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 # Says so if another process of the same rank holds the lock: two attempts at once, which must never be.
 SCRIPT = """

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.live.executors.slurm.executor import SlurmExecutor
-from headway.live.manager import Manager
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
 
 
 def manager_on(

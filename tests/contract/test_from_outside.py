@@ -19,9 +19,9 @@ from tests.waiting import PATIENCE_S, wait_for
 
 from headway.client.client import Client
 from headway.cluster.nodes import Cluster
-from headway.live.state import ClusterState
+from headway.live.manager.recovery import restore
+from headway.live.state.cluster import ClusterState
 from headway.live.store.journal import Journal
-from headway.live.store.recovery import restore
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 

@@ -17,7 +17,7 @@ from headway.cli.main import app
 from headway.cluster.named import cluster
 from headway.errors import HeadwayError
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 ME = getpass.getuser()
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]

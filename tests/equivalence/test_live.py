@@ -15,7 +15,7 @@ from tests.live_manager import until
 from headway.cluster.named import cluster
 from headway.core.events import ENDED, NAMES, START, STOP
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.run import Setting, simulate_run

@@ -15,11 +15,11 @@ from headway.core.events import ENDED, NAMES, START, STOP
 from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
-from headway.live.outcome import Backoff
-from headway.live.records import Job
-from headway.live.state import ClusterState
+from headway.live.manager.outcome import Backoff
+from headway.live.manager.world import LiveWorld
+from headway.live.state.cluster import ClusterState
+from headway.live.state.records import Job
 from headway.live.store.journal import Journal
-from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.run import Setting, simulate_run

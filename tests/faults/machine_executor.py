@@ -11,7 +11,7 @@ from tests.faults.setting import Setting
 
 from headway.live import executors
 from headway.live.executors import Launch, Report
-from headway.live.records import Progress
+from headway.live.state.records import Progress
 
 POLL_S = 0.5
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tests.faults.machine import MOST_CRASHES, Machine
 
 from headway.core.engine import Event
-from headway.live import clock, manager, world
-from headway.live import engine as live_engine
-from headway.live.operation import demands
+from headway.live.manager import clock, manager, recovery, world
+from headway.live.manager.world import LiveWorld, Request
+from headway.live.state import demands
+from headway.live.state import engine as live_engine
 from headway.live.store import journal as journals
-from headway.live.store import recovery
-from headway.live.world import LiveWorld, Request
 
 if TYPE_CHECKING:
     from tests.faults.people import People

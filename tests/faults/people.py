@@ -12,7 +12,7 @@ from tests.faults.setting import Setting
 from headway.errors import BadInput
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 from headway.live.store import journal as journals
 
 ACTS = 20

@@ -8,8 +8,8 @@ from tests.mortal import Fate, Load, submit
 from headway.cluster.named import cluster
 from headway.live.executors import Launch
 from headway.live.executors.process.executor import ProcessExecutor
-from headway.live.manager import Manager
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
 
 
 class Mortal(ProcessExecutor):

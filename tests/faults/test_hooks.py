@@ -16,9 +16,9 @@ from headway.live.executors import ENDED, Launch
 from headway.live.executors.process import shim
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.operation.site import Site
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
+from headway.live.state.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
 SEED = int(os.environ.get("HEADWAY_SEED", "1"))

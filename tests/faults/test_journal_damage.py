@@ -15,12 +15,12 @@ from tests.live_manager import ended, one, opened, until
 
 from headway.errors import HeadwayError
 from headway.live.executors import Launch, Report
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
+from headway.live.queries.story import story
+from headway.live.queries.trend import Watch
 from headway.live.store.copies import back_up, check
 from headway.live.store.history import Wanted, history
 from headway.live.store.prune import old_jobs
-from headway.live.watch.story import story
-from headway.live.watch.trend import Watch
 
 pytestmark = pytest.mark.xdist_group("live")
 KINDS = ("killed", "stopped", "killed later")

@@ -31,7 +31,9 @@ pytestmark = pytest.mark.xdist_group("live")
 def _serve(given: tuple[Any, ...]) -> BaseProcess:
     """Start a manager in a process of its own, forked from a server that has everything imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headway.live.manager", "headway.cluster.named", "headway.policies.tiresias_l"])
+    context.set_forkserver_preload(
+        ["headway.live.manager.manager", "headway.cluster.named", "headway.policies.tiresias_l"]
+    )
     process = context.Process(target=serve, args=given, daemon=True)
     process.start()
     return process

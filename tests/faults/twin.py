@@ -21,12 +21,12 @@ from tests.faults.setting import POLICIES, Setting, drawn
 
 from headway.cluster.demands import ANY
 from headway.job_state import JobState
-from headway.live.manager import Manager
-from headway.live.operation.demands import asked_by
-from headway.live.outcome import Backoff
-from headway.live.state import ClusterState
+from headway.live.manager import recovery
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
+from headway.live.state.cluster import ClusterState
+from headway.live.state.demands import asked_by
 from headway.live.store import journal as journals
-from headway.live.store import recovery
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 

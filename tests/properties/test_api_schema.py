@@ -20,7 +20,7 @@ from headway.io.accounts import own_account  # noqa: E402
 from headway.live.http.api import make_api  # noqa: E402
 from headway.live.http.guard import Guard  # noqa: E402
 from headway.live.http.tokens import Tokens  # noqa: E402
-from headway.live.manager import Manager  # noqa: E402
+from headway.live.manager.manager import Manager  # noqa: E402
 
 # Not promised: that all a schema allows is accepted (it cannot say that a job has a command or a line for the shell, and no more GPUs
 # than there are: 422), and that unknown query parameters are refused. tests/unit/api has the bodies that must be refused.

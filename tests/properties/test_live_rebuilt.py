@@ -21,21 +21,21 @@ import pytest
 from headway.cluster.named import cluster
 from headway.core.engine import Event
 from headway.job_state import JobState
-from headway.live import engine as live_engine
 from headway.live import executors
-from headway.live import world as live_world
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
-from headway.live.outcome import Backoff
-from headway.live.records import Job, Progress
-from headway.live.state import ClusterState
+from headway.live.manager import world as live_world
+from headway.live.manager.outcome import Backoff
+from headway.live.manager.world import LiveWorld, Request
+from headway.live.state import engine as live_engine
+from headway.live.state.attempts import Attempts
+from headway.live.state.cluster import ClusterState
+from headway.live.state.learn import DRAINED, RESUMED, replay
+from headway.live.state.records import Job, Progress
 from headway.live.store.integrity.checksum import insertion, sealed
 from headway.live.store.integrity.schema import prepare
 from headway.live.store.journal import JournalRow
-from headway.live.store.learn import DRAINED, RESUMED, replay
 from headway.live.store.snapshot import capture, load
-from headway.live.turns import Attempts
-from headway.live.world import LiveWorld, Request
 from headway.placement.registry import find_placement
 from headway.policies import MODULES
 from headway.policies.registry import find_policy

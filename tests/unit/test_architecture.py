@@ -72,8 +72,8 @@ def test_a_name_that_is_gone_is_found() -> None:
     assert looked_up("core/decide.py", "decide") == ""
     assert looked_up("core/decide.py", "decode")
     assert looked_up("core/nowhere.py", "")
-    assert looked_up("live/manager.py", "Manager.start") == ""
-    assert looked_up("live/manager.py", "Manager.started")
+    assert looked_up("live/manager/manager.py", "Manager.start") == ""
+    assert looked_up("live/manager/manager.py", "Manager.started")
 
 
 def test_the_path_of_a_job_names_functions_in_both_worlds() -> None:

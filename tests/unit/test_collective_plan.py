@@ -10,7 +10,7 @@ from headway.collectives.simulate.cost import Collective
 from headway.collectives.simulate.play import impaired, play, utilisation_over_time
 from headway.collectives.topology.presets import preset
 from headway.errors import BadInput
-from headway.live.watch.collectives import answer
+from headway.live.queries.collectives import answer
 from headway.sim.network_files import topology_from
 
 NETWORK = topology_from("switch:4:80Gbps:100ns,ring:2:40Gbps:50ns")

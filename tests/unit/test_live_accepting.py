@@ -9,8 +9,8 @@ from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.errors import JournalFailed, WrongState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
-from headway.live.operation.site import Site
+from headway.live.manager.manager import Manager
+from headway.live.state.site import Site
 from headway.live.store.submissions import Submission
 
 TRUE, FALSE = JobSpec(run="true", hold=True), JobSpec(run="false", hold=True)

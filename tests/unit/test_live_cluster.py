@@ -9,9 +9,9 @@ from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
-from headway.live.state import ClusterState
-from headway.live.store import recovery
+from headway.live.manager import recovery
+from headway.live.manager.manager import Manager
+from headway.live.state.cluster import ClusterState
 from headway.live.store.journal import Journal
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -126,7 +126,7 @@ def test_a_job_all_of_whose_gpus_are_gone_waits_again(tmp_path: Path) -> None:
 
 def test_nodes_keep_their_gpus_by_name_where_there_are_several_machines(tmp_path: Path) -> None:
     from headway.cluster.nodes import Cluster
-    from headway.live.store.turnover import GONE, moved_gpus
+    from headway.live.state.turnover import GONE, moved_gpus
 
     before, after = Cluster("", ("a", "b", "c"), (2, 2, 1)), Cluster("", ("c", "b"), (2, 1))
     assert moved_gpus(before, after, False).tolist() == [GONE, GONE, 2, GONE, 0]

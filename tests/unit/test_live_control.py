@@ -11,11 +11,11 @@ from tests.waiting import gate
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.live.ask.views import JobFilter
 from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
+from headway.live.queries.views import JobFilter
 
 ME = getpass.getuser()
 QUICK = "tiresias-l?threshold=0.4"

@@ -21,7 +21,7 @@ from headway.cli.main import app
 from headway.errors import BadInput, HeadwayError
 from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.jobfile.spec import JobSpec
-from headway.live.store import recovery
+from headway.live.manager import recovery
 from headway.live.store.copies import back_up, check, put_back
 from headway.live.store.history import Wanted, history
 from headway.live.store.integrity.checksum import checksum, intact, sealed

@@ -18,14 +18,13 @@ from tests.live_manager import ME, ended
 from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cluster.named import cluster
-from headway.live import clock
-from headway.live.clock import Clock
 from headway.live.errors import AlreadyServed, JournalFailed, WrongState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
-from headway.live.operation.folder_lock import folder_lock
-from headway.live.state import ClusterState
-from headway.live.store import recovery
+from headway.live.manager import clock, recovery
+from headway.live.manager.clock import Clock
+from headway.live.manager.manager import Manager
+from headway.live.state.cluster import ClusterState
+from headway.live.store.folder_lock import folder_lock
 from headway.live.store.journal import Journal
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy

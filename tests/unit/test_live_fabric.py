@@ -21,9 +21,9 @@ from headway.io.keys import read_public_key
 from headway.live.fabric.served import ServedFabric, served
 from headway.live.fabric.slices import own_network
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.operation.site import Site
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
+from headway.live.state.site import Site
 from headway.network.certificates.certificate import Certificate, describe
 from headway.network.certificates.verify import verify
 from headway.sim.network_files import load_fabric
@@ -165,7 +165,7 @@ from pathlib import Path
 from tests.live_manager import opened, one, until
 from tests.unit.test_live_fabric import ISOLATED, QUICK
 from headway.live.fabric.served import served
-from headway.live.operation.site import Site
+from headway.live.state.site import Site
 data, small = Path(sys.argv[1]), sys.argv[2]
 manager = opened(data, "4x2", QUICK, placement="joint", site=Site(fabric=served(small, data)))
 for _ in range(2):

@@ -12,10 +12,10 @@ from tests.imagined import Virtual, Work
 from tests.live_manager import until
 
 from headway.cluster.named import cluster
-from headway.live.ask.forecast import Forecast
-from headway.live.ask.guesses import RunTimes
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
+from headway.live.queries.forecast import Forecast
+from headway.live.queries.guesses import RunTimes
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

@@ -19,11 +19,11 @@ import headway
 from headway.core.events import REASONS
 from headway.core.tables.jobs import JOB
 from headway.errors import BadInput
+from headway.live.manager.recovery import CONVERTED
+from headway.live.state.learn import ALL_KINDS
 from headway.live.store.copies import check
 from headway.live.store.integrity.convert import COMPLETE_FROM, FORMER_COLUMNS, job_row
 from headway.live.store.integrity.schema import EACH_BYTE, FORMAT, version_of
-from headway.live.store.learn import ALL_KINDS
-from headway.live.store.recovery import CONVERTED
 
 pytestmark = pytest.mark.xdist_group("live")
 ROWS = "SELECT seq, time, kind, job, attempt, data FROM events ORDER BY seq"

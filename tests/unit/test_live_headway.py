@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.imagined import Virtual, Work
 
-from headway.live.ask.explain import Explanation, explain
+from headway.live.queries.explain.explain import Explanation, explain
 from headway.policies.headway import MIN_RUNTIME_S
 
 GPU = {"resources": {"accelerators": 1}, "preemptible": True}

@@ -15,7 +15,7 @@ from tests.waiting import gate, wait_for
 
 from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")

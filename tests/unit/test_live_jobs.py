@@ -14,8 +14,8 @@ from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

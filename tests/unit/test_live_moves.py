@@ -3,7 +3,7 @@
 import pytest
 from tests.imagined import Virtual, Work
 
-from headway.live.ask.explain import explain
+from headway.live.queries.explain.explain import explain
 
 pytestmark = pytest.mark.xdist_group("live")
 SMALL = {"preemptible": True}

@@ -14,8 +14,8 @@ from headway.core.tables.state import new_state
 from headway.live.executors import NodeReport
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.store.learn import replay
+from headway.live.manager.manager import Manager
+from headway.live.state.learn import replay
 
 pytestmark = pytest.mark.xdist_group("live")
 

@@ -5,9 +5,9 @@ from tests.imagined import Virtual, Work
 from tests.unit.test_live_queues import STOPPABLE, TWO, Asked
 
 from headway.cluster.queues import Limits, Queue, Queues
-from headway.live.ask.explain import Explanation, explain
-from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.jobfile.spec import job_spec
+from headway.live.queries.explain.explain import Explanation, explain
+from headway.live.queries.forecast import DryRun, Forecast
 
 pytestmark = pytest.mark.xdist_group("live")
 TWO_GPUS = {**STOPPABLE, "resources": {"accelerators": 2}}

@@ -14,10 +14,10 @@ from tests.waiting import wait_for
 import headway
 from headway.cli.tables.job_details import job_table
 from headway.cluster.queues import Queue, Queues
-from headway.live.manager import Manager
-from headway.live.operation.webhook import Webhook, event_of, notice_in
+from headway.live.manager.manager import Manager
+from headway.live.notify.webhook import Webhook, event_of, notice_in
+from headway.live.queries.story import story
 from headway.live.store.journal import JournalRow
-from headway.live.watch.story import story
 
 pytestmark = pytest.mark.xdist_group("live")
 HOUR = 3600.0

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.errors import BadInput
-from headway.live import world
+from headway.live.manager import world
 from headway.live.store.history import history
 from headway.live.store.journal import Journal
 from headway.live.store.prune import old_jobs, prune

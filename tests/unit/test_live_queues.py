@@ -16,12 +16,12 @@ from headway.cluster.named import cluster
 from headway.cluster.queues import Access, Booking, Limits, Queue, Queues
 from headway.core.tables.actions import Actions
 from headway.errors import BadInput
-from headway.live.ask.explain import Explanation, explain
-from headway.live.ask.replay import replay
-from headway.live.ask.shares import queue_views
-from headway.live.ask.views import past_jobs
 from headway.live.errors import WrongState
-from headway.live.state import ClusterState
+from headway.live.queries.explain.explain import Explanation, explain
+from headway.live.queries.explain.shares import queue_views
+from headway.live.queries.replay.replay import replay
+from headway.live.queries.views import past_jobs
+from headway.live.state.cluster import ClusterState
 
 pytestmark = pytest.mark.xdist_group("live")
 TWO = Queues("two.yaml", (Queue("a", guaranteed_gpus=2), Queue("b")), notice_s=60.0)

@@ -13,9 +13,9 @@ from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.live.ask.explain import Explanation, explain
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
+from headway.live.queries.explain.explain import Explanation, explain
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

@@ -12,18 +12,17 @@ from tests.waiting import wait_for
 from headway.cluster.named import cluster
 from headway.core.tables.options import History
 from headway.core.tables.state import State
-from headway.live import world
-from headway.live.ask.receipt import receipt
-from headway.live.ask.views import JobFilter
-from headway.live.engine import LiveEngine
 from headway.live.errors import WrongState
 from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
-from headway.live.state import ClusterState
-from headway.live.store import recovery
+from headway.live.manager import recovery, world
+from headway.live.manager.manager import Manager
+from headway.live.manager.recovery import CONVERTED
+from headway.live.queries.receipt import receipt
+from headway.live.queries.views import JobFilter
+from headway.live.state.cluster import ClusterState
+from headway.live.state.engine import LiveEngine
 from headway.live.store.history import history
-from headway.live.store.recovery import CONVERTED
 from headway.live.store.snapshot import VERSION
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy

@@ -7,8 +7,8 @@ from headway.io.yaml_file import read_yaml
 from headway.job_state import JobState
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
-from headway.live.outcome import Backoff, outcome
-from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, Progress
+from headway.live.manager.outcome import Backoff, outcome
+from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, Progress
 
 
 def test_the_job_file_of_the_interface() -> None:

@@ -13,10 +13,10 @@ import pytest
 from tests.live_manager import ME, opened
 from tests.waiting import PATIENCE_S, gate, wait_for
 
-from headway.live.clock import Clock
 from headway.live.executors import ENDED, Launch, Stamp
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import JobSpec
+from headway.live.manager.clock import Clock
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -47,7 +47,7 @@ import os, sys, time
 from pathlib import Path
 from headway.cluster.named import cluster
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 manager = Manager(Path(sys.argv[1]), cluster("1x2"), "fifo")
 manager.start()

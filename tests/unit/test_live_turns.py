@@ -13,8 +13,8 @@ from tests.live_manager import until
 from headway.cluster.named import cluster
 from headway.core.keys import AUTO_MULTIPLE
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.turns import MOST_REVISED, Attempts
+from headway.live.manager.manager import Manager
+from headway.live.state.attempts import MOST_REVISED, Attempts
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

@@ -8,8 +8,8 @@ from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.cluster.nodes import Cluster
-from headway.live.manager import Manager
-from headway.live.rehearsal import rehearse
+from headway.live.manager.manager import Manager
+from headway.live.state.rehearsal import rehearse
 from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headway.client.client import Client
     from headway.client.job import JobView
     from headway.demo.run import Demo
-    from headway.live.ask.replay import Replay
+    from headway.live.queries.replay.replay import Replay
 
 NEWS_LINES = 6
 

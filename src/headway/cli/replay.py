@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headway.client.client import Client
-    from headway.live.ask.replay import Replay
+    from headway.live.queries.replay.replay import Replay
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def run_replay(
 
     from headway.cluster.nodes import cluster_of
     from headway.cluster.queues_file import queues_from
-    from headway.live.ask.replay import ran_jobs, replay
+    from headway.live.queries.replay.replay import ran_jobs, replay
 
     content: dict[str, Any] = client.workload(last_s)
     where = content["cluster"]

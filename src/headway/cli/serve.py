@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
     from headway.cluster.queues import Queues
     from headway.live.executors import Executor
-    from headway.live.manager import Manager
-    from headway.live.operation.site import Site
-    from headway.live.records import Job
+    from headway.live.manager.manager import Manager
+    from headway.live.state.records import Job
+    from headway.live.state.site import Site
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
 NameArgument = Annotated[str, typer.Argument(help="A name for the token.")]
@@ -220,8 +220,8 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         from headway.live.errors import JournalFailed
         from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import damage, job_secret, job_token
-        from headway.live.manager import Manager
-        from headway.live.rehearsal import rehearse
+        from headway.live.manager.manager import Manager
+        from headway.live.state.rehearsal import rehearse
 
         runs = find_executor(executor, folder)
         where, secret = _cluster(cluster, runs, given["site"]), job_secret(folder)

@@ -9,10 +9,10 @@ import numpy as np
 from headway.client.job import JobView
 from headway.core.events import NAMES, NOT_WAITING, REASONS
 from headway.job_state import JobState
-from headway.live.ask.explain import Explanation
-from headway.live.watch.answers import Brief, GpuNode, Level, Overview, QueuePage, Recording, Story, Trend
-from headway.live.watch.overview import FIRST_WAITING, MOST_NAMES, QueueWanted
-from headway.live.watch.story import tell
+from headway.live.queries.answers import Brief, GpuNode, Level, Overview, QueuePage, Recording, Story, Trend
+from headway.live.queries.explain.explain import Explanation
+from headway.live.queries.overview import FIRST_WAITING, MOST_NAMES, QueueWanted
+from headway.live.queries.story import tell
 from headway.player.film import Frame
 from headway.sim.results.timeline import mean_in_bins
 

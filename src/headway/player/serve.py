@@ -16,7 +16,6 @@ from headway.client.folder import TOKEN_FILE
 from headway.client.job import JobView
 from headway.errors import BadInput
 from headway.io.accounts import own_account
-from headway.live.ask.explain import Explanation
 from headway.live.errors import NotFound
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Reader
 from headway.live.http.api import JobPage, handle_errors
@@ -25,8 +24,9 @@ from headway.live.http.guard import Guard
 from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
 from headway.live.http.watch_routes import LONGEST_PAGE, MOST_STEPS, Me, Sort, add_collective
-from headway.live.watch.answers import NetworkView, Overview, QueuePage, Story, Trend
-from headway.live.watch.overview import QueueWanted
+from headway.live.queries.answers import NetworkView, Overview, QueuePage, Story, Trend
+from headway.live.queries.explain.explain import Explanation
+from headway.live.queries.overview import QueueWanted
 from headway.player import scenes, wires
 from headway.player.film import Film, Frame
 from headway.sim.results.result import Result

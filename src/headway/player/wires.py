@@ -7,8 +7,8 @@ import numpy as np
 from headway.core.events import PACK, START
 from headway.live.fabric.served import ServedFabric
 from headway.live.fabric.slices import Slice
-from headway.live.watch.answers import Circuit, NetworkView, Uplink
-from headway.live.watch.story import bits
+from headway.live.queries.answers import Circuit, NetworkView, Uplink
+from headway.live.queries.story import bits
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.steps import STEP, steps_on
 from headway.network.sharing.uses import record_uses

@@ -8,7 +8,7 @@ import pytest
 from tests.slurm_cluster import SlurmCluster, started
 from tests.slurm_manager import manager_on
 
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 TOPOLOGY = "SwitchName=leaf0 Nodes=n[0-1]\nSwitchName=leaf1 Nodes=n[2-3]\nSwitchName=spine Switches=leaf[0-1]\n"
 

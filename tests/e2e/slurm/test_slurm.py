@@ -21,7 +21,7 @@ from headway.errors import BadInput
 from headway.live.executors import ENDED, Launch, Report
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 from headway.network.certificates.certificate import describe
 from headway.network.certificates.verify import verify
 from headway.sim.network_files import load_fabric

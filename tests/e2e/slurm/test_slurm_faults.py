@@ -19,7 +19,7 @@ from tests.slurm_manager import manager_on
 from tests.slurm_served import POLICY, serve_on
 from tests.waiting import PATIENCE_S, gate, wait_for
 
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 # Saves after every step; says from where it went on. The first attempt stays half-way.
 STEPS = """
@@ -86,7 +86,7 @@ def served(given: tuple[Any, ...]) -> BaseProcess:
     """A manager in a process of its own, forked from a server that has everything imported."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["headway.live.manager", "headway.live.executors.slurm", "headway.policies.tiresias_l"]
+        ["headway.live.manager.manager", "headway.live.executors.slurm", "headway.policies.tiresias_l"]
     )
     process = context.Process(target=serve_on, args=given, daemon=True)
     process.start()

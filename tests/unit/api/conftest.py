@@ -22,7 +22,7 @@ from headway.live.http import tokens as http_tokens
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
 from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token, revoke_token
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 HOST = "127.0.0.1:8642"
 # Users that every Linux machine has: run by root, a manager refuses others.

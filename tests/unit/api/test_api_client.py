@@ -20,7 +20,7 @@ from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
 from headway.live.http.streams import MOST_STREAMS
 from headway.live.http.tokens import Tokens
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from headway.cluster.nodes import of_groups
 from headway.errors import BadInput, HeadwayError
-from headway.live.ask.replay import PastJob, ran_jobs, replay
+from headway.live.queries.replay.replay import PastJob, ran_jobs, replay
 
 ONE_GPU = of_groups("1x1", ((1, 1),))
 

@@ -15,7 +15,7 @@ from headway.cluster.queues import Access, Queue, Queues
 from headway.live.http import streams
 from headway.live.http.api import make_api
 from headway.live.http.tokens import Scope, Tokens
-from headway.live.operation.measures import Mishap
+from headway.live.measures import Mishap
 
 PAGE = Path(__file__).parents[3] / "docs" / "users.md"
 CALLERS = {

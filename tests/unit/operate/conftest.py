@@ -10,10 +10,10 @@ from tests.waiting import wait_for
 
 from headway.client.job import JobView
 from headway.cluster.named import cluster
-from headway.live.ask.explain import Explanation
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.outcome import Backoff
+from headway.live.manager.manager import Manager
+from headway.live.manager.outcome import Backoff
+from headway.live.queries.explain.explain import Explanation
 
 
 class Served:

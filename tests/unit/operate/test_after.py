@@ -14,7 +14,7 @@ from headway.cluster.demands import check_possible, demand_of
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.jobfile.spec import array_tasks, job_spec
-from headway.live.operation.site import Site
+from headway.live.state.site import Site
 from headway.live.store.journal import Journal
 
 pytestmark = pytest.mark.xdist_group("live")

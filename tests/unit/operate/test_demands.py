@@ -15,13 +15,13 @@ from tests.waiting import wait_for
 from headway.cli.tables.nodes import nodes_table, summarised, summary_table
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.live.ask.replay import ran_jobs, replay
 from headway.live.errors import WrongState
 from headway.live.jobfile.sbatch import read_script
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.operation import demands
-from headway.live.operation.site import Site
+from headway.live.manager.manager import Manager
+from headway.live.queries.replay.replay import ran_jobs, replay
+from headway.live.state import demands
+from headway.live.state.site import Site
 from headway.live.store.journal import Journal
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -206,7 +206,7 @@ def test_batch_scripts_are_obeyed(opened: Callable[..., Manager], lab: str, tmp_
 def test_rows_of_demands_are_used_again(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many kinds at once as the engine should tell apart; those of jobs that have left the memory are free again."""
     monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
-    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    monkeypatch.setattr("headway.live.manager.world.KEPT_FINISHED", 1)
     kinds: list[dict[str, Any]] = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100")]
     held = [served_lab.submit(user, hold=True, **spec) for user, spec in zip(OTHERS, kinds[:3], strict=False)]
     with pytest.raises(WrongState, match="ask for 3 different kinds of nodes already"):
@@ -280,7 +280,7 @@ def test_one_user_leaves_demands_to_the_others(
 def test_jobs_that_are_run_again_count_too(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that have left the memory: whoever has run jobs of many kinds could have all of them again at once."""
     monkeypatch.setattr(demands, "MOST_DEMANDS", 4)
-    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    monkeypatch.setattr("headway.live.manager.world.KEPT_FINISHED", 1)
     jobs = [served_lab.submit(constraints=[word]) for word in ("ib", "nvlink")]
     for word in ("roce", "v100", "a100", "ib|roce"):
         assert served_lab.until(jobs[-1]).state == "COMPLETED"

@@ -7,8 +7,8 @@ import pytest
 from tests.imagined import Virtual, Work
 from tests.unit.operate.conftest import ME, Served
 
-from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.jobfile.spec import job_spec
+from headway.live.queries.forecast import DryRun, Forecast
 
 pytestmark = pytest.mark.xdist_group("live")
 

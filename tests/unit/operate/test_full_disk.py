@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway.live.errors import JournalFailed
-from headway.live.operation import index_room
+from headway.live.store import index_room
 from headway.live.store.copies import back_up, check
 from headway.live.store.history import Wanted, read_file
 from headway.live.store.journal import Journal, JournalRow

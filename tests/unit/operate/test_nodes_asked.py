@@ -13,10 +13,10 @@ from headway.cli import submit as command
 from headway.cli.main import app
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.live.ask.replay import ran_jobs, replay
 from headway.live.jobfile.sbatch import read_script
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
+from headway.live.queries.replay.replay import ran_jobs, replay
 
 pytestmark = pytest.mark.xdist_group("live")
 SLEEP = {"run": "sleep 600"}

@@ -12,14 +12,14 @@ from tests.waiting import gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.live import executors
-from headway.live.ask.replay import replay
-from headway.live.ask.views import past_jobs
 from headway.live.executors import Launch, Report
-from headway.live.lifecycle import LATE_S
+from headway.live.manager.lifecycle import LATE_S
+from headway.live.queries.replay.replay import replay
+from headway.live.queries.views import past_jobs
+from headway.live.state.learn import AWAY
 from headway.live.store.history import late_rounds
 from headway.live.store.identity import last_alive
 from headway.live.store.journal import Journal, JournalRow
-from headway.live.store.learn import AWAY
 
 MOST_ERROR = 0.03
 # Saves of 2 s were the case in which replays were 19 % too short; longer ones beside them.

@@ -11,7 +11,7 @@ from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import job_spec
-from headway.live.operation.site import Site
+from headway.live.state.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
 STUBBORN = "trap '' TERM; echo up; while true; do sleep 0.05; done"
@@ -166,7 +166,7 @@ def test_an_old_job_that_may_not_run_again_stays_where_it_is(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It came back into memory, and a row of the journal said so, before it was refused: as often as somebody asked."""
-    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    monkeypatch.setattr("headway.live.manager.world.KEPT_FINISHED", 1)
     served = serve(site=Site(jobs_per_user=1))
     old = served.submit()
     assert served.until(old).state == "COMPLETED"

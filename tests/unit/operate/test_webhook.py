@@ -13,8 +13,8 @@ from tests.unit.operate.conftest import Served
 from tests.waiting import PATIENCE_S, wait_for
 
 from headway.errors import BadInput
-from headway.live.operation import webhook
-from headway.live.operation.webhook import Webhook
+from headway.live.notify import webhook
+from headway.live.notify.webhook import Webhook
 from headway.live.store.journal import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")

@@ -23,7 +23,7 @@ from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.gpus import limits_of, renumber
 from headway.live.executors.process.system import kill_members, members, out_of_memory, refused_processes
 from headway.live.jobfile.spec import job_spec
-from headway.live.operation.site import Site
+from headway.live.state.site import Site
 from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")

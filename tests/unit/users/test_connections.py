@@ -28,7 +28,7 @@ from headway.live.http.server.limits import MOST_AT_ONCE
 from headway.live.http.server.liveness import Liveness
 from headway.live.http.streams import MOST_STREAMS
 from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token, revoke_token
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 pytestmark = pytest.mark.xdist_group("live")
 

@@ -27,9 +27,9 @@ from headway.live.executors.process.gpus import limits_of
 from headway.live.http.private import check_folder
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import Manager
-from headway.live.operation.webhook import address
-from headway.live.watch import apart
+from headway.live.manager.manager import Manager
+from headway.live.notify.webhook import address
+from headway.live.queries import apart
 
 pytestmark = pytest.mark.xdist_group("live")
 ME = getpass.getuser()
@@ -51,7 +51,7 @@ def test_a_job_that_was_accepted_with_an_absurd_limit_stops_no_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ended the engine's thread, and again at every restart."""
-    monkeypatch.setattr("headway.live.desk.accepting.refuse_unsupported", lambda *_: None)
+    monkeypatch.setattr("headway.live.manager.submission.refuse_unsupported", lambda *_: None)
     manager = Manager(tmp_path, cluster("1x2"), "best-effort")
     manager.start()
     try:
@@ -208,13 +208,13 @@ def test_plans_of_one_token_do_not_keep_operators_from_replays(monkeypatch: pyte
         return type("Done", (), {"returncode": 0, "stdout": "{}"})
 
     monkeypatch.setattr(apart.subprocess, "run", run)
-    greedy = threading.Thread(target=apart.ask_apart, args=("headway.live.watch.collectives", {}))
+    greedy = threading.Thread(target=apart.ask_apart, args=("headway.live.queries.collectives", {}))
     greedy.start()
     assert inside.wait(PATIENCE_S)
     try:
         with pytest.raises(WrongState, match="being computed"):
-            apart.ask_apart("headway.live.watch.collectives", {})
-        assert apart.ask_apart("headway.live.watch.replays", {}) == "{}"
+            apart.ask_apart("headway.live.queries.collectives", {})
+        assert apart.ask_apart("headway.live.queries.replay.what_if", {}) == "{}"
     finally:
         go.set()
         greedy.join()

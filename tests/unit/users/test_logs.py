@@ -21,7 +21,6 @@ from headway.client.client import Client
 from headway.client.received import Received
 from headway.cluster.named import cluster
 from headway.io.accounts import own_account
-from headway.live.desk.followers import Followers
 from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
@@ -30,7 +29,8 @@ from headway.live.http.guard import Guard
 from headway.live.http.logs import GONE, RankLog, Reader, Wanted, parse_resume
 from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
-from headway.live.manager import Manager
+from headway.live.manager.followers import Followers
+from headway.live.manager.manager import Manager
 
 pytestmark = pytest.mark.xdist_group("live")
 

@@ -27,7 +27,7 @@ from headway.live.http.guard import Guard
 from headway.live.http.server import connections
 from headway.live.http.server.connections import MOST_STRANGERS, make_server
 from headway.live.http.tokens import Tokens
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 pytestmark = pytest.mark.xdist_group("live")
 

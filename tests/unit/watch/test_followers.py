@@ -12,12 +12,12 @@ from fastapi.concurrency import run_in_threadpool
 from tests.live_manager import ended, one, opened, until
 from tests.waiting import PATIENCE_S, gate
 
-from headway.live.desk.followers import Followers, _version
 from headway.live.http import streams
 from headway.live.http.logs import Reader, Wanted
 from headway.live.http.streams import server_sent
 from headway.live.http.tokens import Caller, Scope
-from headway.live.manager import Manager
+from headway.live.manager.followers import Followers, _version
+from headway.live.manager.manager import Manager
 from headway.live.store.journal import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")

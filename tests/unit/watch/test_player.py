@@ -12,7 +12,7 @@ from headway.job_state import JobState
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
 from headway.live.http.tokens import Tokens
-from headway.live.watch.overview import QueueWanted
+from headway.live.queries.overview import QueueWanted
 from headway.player import scenes, wires
 from headway.player.film import Film
 from headway.player.serve import make_player
@@ -73,7 +73,7 @@ def test_the_queue_has_whoever_has_not_ended(film: Film) -> None:
 def test_the_player_answers_as_a_manager_does(film: Film, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Every route of the player is one of the manager's, with the same answer; only `at` is more."""
     from headway.cluster.named import cluster
-    from headway.live.manager import Manager
+    from headway.live.manager.manager import Manager
 
     manager = Manager(tmp_path / "data", cluster("1x1"))
     try:

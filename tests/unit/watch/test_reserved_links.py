@@ -11,10 +11,10 @@ from headway.cluster.named import cluster
 from headway.io.accounts import own_account
 from headway.live.fabric.served import ServedFabric
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
-from headway.live.operation.site import PLAIN
-from headway.live.watch.fabric import network
-from headway.live.watch.story import story
+from headway.live.manager.manager import Manager
+from headway.live.queries.fabric import network
+from headway.live.queries.story import story
+from headway.live.state.site import PLAIN
 from headway.network.fabric.model import Fabric
 
 FABRIC = Fabric("lab", "leaf-spine", (0, 0, 1, 1), 2, spines=4)

@@ -5,9 +5,9 @@ import sqlite3
 import numpy as np
 import pytest
 
+from headway.live.queries.trend import Fold, Row, first_after, means
 from headway.live.store.integrity.checksum import insertion, sealed
 from headway.live.store.integrity.schema import prepare
-from headway.live.watch.trend import Fold, Row, first_after, means
 
 
 def row(seq: int, time: float, kind: str, job: int, **data: object) -> Row:

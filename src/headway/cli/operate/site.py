@@ -13,9 +13,9 @@ from headway.io.files import read_file
 from headway.io.units import seconds, size_bytes
 
 if TYPE_CHECKING:
-    from headway.live.manager import Manager
-    from headway.live.operation.site import Site
-    from headway.live.operation.webhook import Webhook
+    from headway.live.manager.manager import Manager
+    from headway.live.notify.webhook import Webhook
+    from headway.live.state.site import Site
 
 MOST_SECRET_BYTES = 4096
 
@@ -29,7 +29,7 @@ def site_of(
     max_processes: int | None = None,
 ) -> "Site":
     """The house rules; `nodes` is the type of the GPUs and the features, `hooks` the prolog and the epilog."""
-    from headway.live.operation.site import Site
+    from headway.live.state.site import Site
 
     if any(hooks) and executor != "process":
         raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: configure them there")
@@ -77,7 +77,7 @@ def _program(path: Path | None, option: str) -> str:
 
 def start_webhook(manager: "Manager", url: str | None, secret_file: Path | None) -> "Webhook":
     """Send changes of state from now on."""
-    from headway.live.operation.webhook import Webhook
+    from headway.live.notify.webhook import Webhook
 
     if url is None:
         raise BadInput("--webhook-secret signs what is sent to a webhook: give --webhook as well")

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from headway.cluster.nodes import Cluster
 from headway.live.jobfile.spec import JobSpec
-from headway.live.records import Progress
+from headway.live.state.records import Progress
 
 STARTED, ENDED, PROGRESSED = "started", "ended", "progressed"
 

@@ -13,7 +13,7 @@ from headway.io.numbers import JOB_NUMBER
 from headway.live.http.problems import MEDIA_TYPE
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 # For the description of the API only: the guard has checked the token before.
 bearer = HTTPBearer(

@@ -19,10 +19,6 @@ from starlette.responses import Response
 from headway import __version__, web
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
-from headway.live.ask.explain import Explanation
-from headway.live.ask.forecast import DryRun
-from headway.live.ask.views import JobFilter
-from headway.live.desk.accepting import MOST_KEY
 from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.cluster_routes import STATE, Moment
@@ -30,7 +26,11 @@ from headway.live.http.direct import Answers, Api, Created
 from headway.live.http.problems import MEDIA_TYPE, Problem, problem, status_of
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
+from headway.live.manager.submission import MOST_KEY
+from headway.live.queries.explain.explain import Explanation
+from headway.live.queries.forecast import DryRun
+from headway.live.queries.views import JobFilter
 
 PAGE = 100
 LARGEST_PAGE = 1000

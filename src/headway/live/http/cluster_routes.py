@@ -10,16 +10,16 @@ from pydantic import BaseModel, Field
 
 from headway.cluster.nodes import Cluster
 from headway.job_state import SHOWN_STATES, JobState
-from headway.live.ask.health import ManagerHealth
-from headway.live.ask.replay import PastJob
-from headway.live.ask.shares import QueueView, queue_views
-from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.http.server.liveness import Liveness
-from headway.live.manager import Manager
-from headway.live.operation.measures import folded
-from headway.live.state import ClusterState
+from headway.live.manager.manager import Manager
+from headway.live.measures import folded
+from headway.live.queries.explain.shares import QueueView, queue_views
+from headway.live.queries.health import ManagerHealth
+from headway.live.queries.replay.replay import PastJob
+from headway.live.queries.views import JobFilter, NodeView
+from headway.live.state.cluster import ClusterState
 from headway.live.store.history import HistoryRow, Wanted
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]

@@ -14,8 +14,8 @@ from fastapi import HTTPException
 from fastapi.concurrency import run_in_threadpool
 
 from headway.job_state import FINAL_STATES, JobState
-from headway.live.desk.followers import Follower
-from headway.live.manager import Manager
+from headway.live.manager.followers import Follower
+from headway.live.manager.manager import Manager
 
 PART_BYTES = 1 << 16
 WAITING = frozenset({JobState.PENDING.name, JobState.HELD.name})

@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from headway import __version__
-from headway.live.manager import Manager
-from headway.live.operation.measures import folded
+from headway.live.manager.manager import Manager
+from headway.live.measures import folded
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What a metric says, where its name does not.

@@ -1,6 +1,6 @@
 """Answers that go on: the logs of a job as it writes them, and the journal as server-sent events.
 
-A stream reads in a worker thread and waits for news on the event loop in between (`live/desk/followers.py`): open streams hold no thread.
+A stream reads in a worker thread and waits for news on the event loop (`live/manager/followers.py`): open streams hold no thread.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from headway.live.http import access
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, seen
 from headway.live.http.logs import Part, Reader, Wanted, parse_resume
 from headway.live.http.tokens import Caller
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 from headway.live.store.journal import JournalRow
 
 GATHER_S = 0.1  # after news, so that the rows of several commits are read at once

@@ -11,7 +11,7 @@ from headway.live.errors import NotAdmitted, NotFound
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Submitter, check_queue, is_restricted, seen
 from headway.live.http.problems import status_of
 from headway.live.http.tokens import Caller
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 SUBMITTING = frozenset(
     {"release", "requeue"}

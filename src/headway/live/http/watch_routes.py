@@ -8,19 +8,19 @@ from typing import Annotated, Literal
 from fastapi import FastAPI, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
-from headway.live.ask.replay import Replay
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Operator, Reader, refusals, seen
 from headway.live.http.cluster_routes import STATE
 from headway.live.http.guard import SIGN_IN
 from headway.live.http.server.sessions import CODE_S
-from headway.live.manager import Manager
-from headway.live.watch import answers, fabric
-from headway.live.watch.answers import NetworkView, QueuePage, Story, Trend
-from headway.live.watch.collectives import CollectivePlans, plans
-from headway.live.watch.overview import SORTS, About, QueueWanted, overview, queue_page
-from headway.live.watch.replays import what_if
-from headway.live.watch.story import story
-from headway.live.watch.trend import KEPT_S, Watch
+from headway.live.manager.manager import Manager
+from headway.live.queries import answers, fabric
+from headway.live.queries.answers import NetworkView, QueuePage, Story, Trend
+from headway.live.queries.collectives import CollectivePlans, plans
+from headway.live.queries.overview import SORTS, About, QueueWanted, overview, queue_page
+from headway.live.queries.replay.replay import Replay
+from headway.live.queries.replay.what_if import what_if
+from headway.live.queries.story import story
+from headway.live.queries.trend import KEPT_S, Watch
 from headway.policies.registry import listed
 
 Sort = Literal["order", "job_id", "name", "user", "state", "gpus", "queue", "level", "service", "waited", "reason"]

@@ -16,15 +16,15 @@ from headway.core.events import NOT_WAITING, REASONS
 from headway.core.receipts import MICROSECONDS, final_receipts_us, receipt_us
 from headway.core.tables.jobs import JOB
 from headway.live.jobfile.spec import JobSpec
-from headway.live.records import Job
-from headway.live.state import charged_gpu_h
+from headway.live.state.cluster import charged_gpu_h
+from headway.live.state.records import Job
 from headway.live.store.history import HistoryRow
 from headway.live.store.integrity.checksum import WIDTHS, verified
 from headway.live.store.integrity.convert import job_row
 from headway.live.store.integrity.schema import FORMAT
 
 if TYPE_CHECKING:
-    from headway.live.state import ClusterState
+    from headway.live.state.cluster import ClusterState
 
 _JOB = TypeAdapter(Job)
 _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id = jobs.spec"

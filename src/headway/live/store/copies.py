@@ -11,8 +11,8 @@ from pathlib import Path
 
 from headway.errors import BadInput
 from headway.live.errors import JournalDamaged, JournalFailed
-from headway.live.operation.folder_lock import folder_lock
-from headway.live.operation.index_room import index_room
+from headway.live.store.folder_lock import folder_lock
+from headway.live.store.index_room import index_room
 from headway.live.store.integrity.check import problems, refuse_damage, unknown_rows
 from headway.live.store.integrity.schema import version_of
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
-from headway.live.operation.index_room import index_room
+from headway.live.store.index_room import index_room
 from headway.live.store.integrity.check import refuse_damage
 from headway.live.store.integrity.checksum import insertion, sealed, verified
 from headway.live.store.integrity.schema import require
 
 if TYPE_CHECKING:
-    from headway.live.manager import Manager
+    from headway.live.manager.manager import Manager
 
 AWAY_SINCE = "away_since"  # in an Opened row: when the manager before this one was last alive
 ARCHIVED = "archived"  # in a row Ended of the journal: the row of the finished job was written before

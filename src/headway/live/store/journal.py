@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 from headway.errors import HeadwayError
 from headway.live.errors import JournalDamaged, JournalFailed
-from headway.live.operation.folder_lock import folder_lock
-from headway.live.operation.index_room import index_room
 from headway.live.store.copies import free_name
+from headway.live.store.folder_lock import folder_lock
 from headway.live.store.history import HistoryRow, insert_finished
+from headway.live.store.index_room import index_room
 from headway.live.store.integrity import schema
 from headway.live.store.integrity.check import file_damage, suspect
 from headway.live.store.integrity.checksum import insertion, remembered, sealed, verified

@@ -15,7 +15,7 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
-from headway.live.operation.index_room import index_room
+from headway.live.store.index_room import index_room
 from headway.live.store.integrity.check import refuse_damage
 from headway.live.store.integrity.checksum import insertion, sealed, verified
 from headway.live.store.integrity.schema import require

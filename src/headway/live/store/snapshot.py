@@ -22,10 +22,10 @@ from headway.core.tables.actions import Actions
 from headway.core.tables.jobs import JOB
 from headway.core.tables.options import History
 from headway.core.tables.state import State
-from headway.live.engine import FIRST_ROOM
 from headway.live.jobfile.spec import JobSpec
-from headway.live.records import Job
-from headway.live.state import Array, ClusterState
+from headway.live.state.cluster import Array, ClusterState
+from headway.live.state.engine import FIRST_ROOM
+from headway.live.state.records import Job
 from headway.live.store.archive import as_json, decode, encode
 from headway.live.store.snapshot_table import Snapshot
 

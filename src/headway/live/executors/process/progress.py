@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from headway.live.records import Progress
+from headway.live.state.records import Progress
 
 MOST_BYTES = 4096
 MOST_WHOLE = 2**63

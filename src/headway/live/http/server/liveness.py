@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fastapi.concurrency import run_in_threadpool
 
 from headway.errors import HeadwayError
-from headway.live.manager import Manager
+from headway.live.manager.manager import Manager
 
 KEPT_S = 1.0
 # A disk that takes longer than this for one small write is not there.

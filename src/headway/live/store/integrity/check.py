@@ -9,7 +9,7 @@ from typing import Final
 
 from headway.io.units import counted
 from headway.live.errors import JournalDamaged
-from headway.live.operation.index_room import in_use
+from headway.live.store.index_room import in_use
 from headway.live.store.integrity import schema
 from headway.live.store.integrity.checksum import WIDTHS, intact
 from headway.live.store.integrity.convert import COMPLETE_FROM, FORMER_KINDS
@@ -58,7 +58,7 @@ def problems(file: sqlite3.Connection) -> Iterator[str]:
 
 def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
     """Yield rows that this version does not understand, though their checksums are right: a newer version wrote them."""
-    from headway.live.store.learn import ALL_KINDS
+    from headway.live.state.learn import ALL_KINDS
 
     former = FORMER_KINDS if schema.version_of(file) < schema.FORMAT else frozenset()
     stored = (kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events"))

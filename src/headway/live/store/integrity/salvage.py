@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from headway.io.units import counted
 from headway.live.errors import JournalFailed
-from headway.live.operation.folder_lock import folder_lock
+from headway.live.state.learn import SALVAGED
 from headway.live.store import snapshot
 from headway.live.store.copies import RECOVERED, free_name, set_aside
+from headway.live.store.folder_lock import folder_lock
 from headway.live.store.identity import IDENTITIES, MARK, PENDING, highest_run, named, read_mark
 from headway.live.store.integrity.check import FLOOR, MISSING, SUSPECT, covered, missing_jobs, ranges_of
 from headway.live.store.integrity.checksum import WIDTHS, insertion, remembered, sealed
@@ -29,7 +30,6 @@ from headway.live.store.integrity.convert import COMPLETE_FROM, convert_events
 from headway.live.store.integrity.log import read_log
 from headway.live.store.integrity.pages import Row, Scan
 from headway.live.store.integrity.schema import prepare
-from headway.live.store.learn import SALVAGED
 from headway.live.store.snapshot_table import Snapshot
 
 AT_ONCE: Final = 1000  # rows inserted together

@@ -1,0 +1,63 @@
+"""What the end of an attempt means for its job, and when a job is tried again: pure rules over a record and a report."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headway.job_state import JobState
+from headway.live.executors import Report
+from headway.live.state.records import CANCEL, HOLD, NOTHING, TIME_UP, Blocker, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits between tries: doubled each time, up to a bound (Kubernetes: 10 s, doubled, at most 300 s)."""
+
+    first_s: float = 10.0
+    most_s: float = 300.0
+
+    def after(self, failures: int) -> float:
+        """Return the seconds to wait after a number of failures."""
+        return min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 60))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The job has ended in `state`, or (None) it waits again, kept back by `blockers`."""
+
+    state: JobState | None
+    data: dict[str, Any]
+    blockers: Blocker = NOTHING
+    not_before: float = 0.0
+
+
+def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
+    """What happens to a job whose attempt is over."""
+    data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
+    clean = report.exit_code == 0 and not report.lost
+    if job.stop_reason == CANCEL:
+        return Outcome(JobState.CANCELLED, {**data, "message": "cancelled"})
+    if job.stop_reason == TIME_UP:
+        own = job.spec.time_limit
+        message = f"ran longer than {'the policy allows' if own is None else f'its time limit of {own:g} s'}"
+        return Outcome(JobState.TIMEOUT, {**data, "message": message})
+    if job.stop_reason and (report.signalled or report.lost):
+        # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.
+        if clean and job.progress.finished:
+            return Outcome(JobState.COMPLETED, data)
+        return Outcome(None, data, Blocker.HELD if job.stop_reason == HOLD else NOTHING)
+    if clean:
+        return Outcome(JobState.COMPLETED, data)
+    if report.signalled and not job.stop_reason:
+        return Outcome(None, data)  # a manager stopped it whose journal is lost: it has not failed
+    if report.never_ran:
+        # Nothing of it was done, so the job has not failed. A machine that is short of something gets time to recover.
+        again = (Blocker.RETRY_BACKOFF, now + backoff.first_s) if report.refused else (NOTHING, 0.0)
+        return Outcome(None, data, *again)
+    kind = "node_failure" if report.lost else "failure"
+    if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
+        failures = job.failures + 1
+        return Outcome(None, {**data, "failures": failures}, Blocker.RETRY_BACKOFF, now + backoff.after(failures))
+    message = report.message or f"exited with code {report.exit_code}"
+    if kind in job.spec.retry.on and job.spec.retry.max:
+        message += f", after {job.failures} retries"
+    return Outcome(JobState.FAILED, {**data, "message": message})

@@ -1,0 +1,4 @@
+"""Messages to other programs: the webhook.
+
+Imports `manager`.
+"""

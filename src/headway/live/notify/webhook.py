@@ -1,0 +1,174 @@
+"""A webhook: every change of a job's state is sent to one address of the operator's, in order and at least once, also across restarts.
+
+The journal is what is sent: the number of the last row that arrived is kept in it, so that nothing is lost while the receiver, or the
+manager, is down. A receiver that sees a number twice drops the second.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from headway.core import events
+from headway.core.events import NAMES
+from headway.errors import BadInput
+from headway.live.errors import JournalFailed
+from headway.live.manager.manager import Manager
+from headway.live.state.learn import BEFORE, BLOCKED
+from headway.live.state.records import Blocker
+from headway.live.store.journal import JournalRow
+
+PART: Final = "webhook"  # of the manager, as `headway health` names it
+SENT: Final = "webhook"  # under which the journal keeps the number of the last row that arrived
+TIMEOUT_S: Final = 10.0
+FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
+STATES: Final = {
+    "Submitted": "PENDING",
+    "Start": "STARTING",
+    "Pack": "STARTING",
+    "Started": "RUNNING",
+    "Stop": "STOPPING",
+    "Stopped": "PENDING",
+    "Migrate": "STOPPING",
+    "Notify": "RUNNING",
+}
+
+
+HELD, RELEASED, NOTIFY = NAMES[events.HELD], NAMES[events.RELEASED], NAMES[events.NOTIFY]
+NOTIFIED, WITHDRAWN = "Notified", "NoticeWithdrawn"
+BLOCKS: Final = frozenset({HELD, RELEASED, BLOCKED})
+
+
+def state_of(row: JournalRow) -> str:
+    """The state that a job is in after this row; empty where the row changes none."""
+    if row.kind == "Ended":
+        return str(row.data["state"])
+    if row.kind in BLOCKS:  # a job may be held by a person and wait for another reason too
+        before = int(row.data.get(BEFORE, Blocker.HELD if row.kind == RELEASED else 0)) & Blocker.HELD
+        held = int(row.data.get("blockers", 0)) & Blocker.HELD
+        return "" if held == before else "HELD" if held else "PENDING"
+    return STATES.get(row.kind, "")
+
+
+def notice_in(row: JournalRow) -> dict[str, Any]:
+    """Return what a change says about a notice: `notice_until` (null: withdrawn) and `notice_for`; empty for other rows."""
+    if row.kind != NOTIFY:
+        return {}
+    return {"notice_until": row.data["until"], "notice_for": row.data["team"][0] if "team" in row.data else None}
+
+
+def event_of(row: JournalRow, state: str) -> str:
+    """Return the name of the event; Held or Released also if the job stays blocked for another reason."""
+    if row.kind == NOTIFY:
+        return NOTIFIED if row.data["until"] is not None else WITHDRAWN
+    return row.kind if row.kind != BLOCKED else HELD if state == "HELD" else RELEASED
+
+
+def address(url: str) -> tuple[str, str, int | None, str]:
+    """The parts of an address; refuses what is none."""
+    wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise wrong
+    if parts.username is not None or parts.password is not None:
+        raise BadInput(
+            f"--webhook: names and passwords before {host} are not sent: use an address without, and --webhook-secret"
+        )
+    return parts.scheme, host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+class Webhook:
+    """Follows the journal and sends what it says about jobs."""
+
+    def __init__(
+        self, manager: Manager, url: str, secret: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.manager, self.to, self.secret, self.clock = manager, address(url), secret, clock
+        self._closing, self._after = threading.Event(), 0
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def start(self) -> None:
+        """Send from now on; from where the last manager stopped, if one sent before. What was there before the first is not told."""
+        sent = self.manager.recall(SENT)
+        self._after = int(sent) if sent is not None else self._begin()
+        self._thread.start()
+
+    def _begin(self) -> int:
+        """The last row before now: of what people can see already, the journal may not have everything for a moment."""
+        with contextlib.suppress(JournalFailed):
+            self.manager.settle()
+        after = self.manager.last_event
+        self._keep(after)
+        return after
+
+    def stop(self) -> None:
+        """Send no more; what is not sent yet is sent by the next manager."""
+        self._closing.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _run(self) -> None:
+        after = self._after
+        while not self._closing.is_set():
+            rows = self.manager.next_events(after, 1.0)
+            for row in rows:
+                if self._closing.is_set():
+                    return
+                if row.job and (state := state_of(row)) and not self._deliver(row, state):
+                    return
+                after = row.seq
+            if rows:
+                self._keep(after)
+
+    def _keep(self, after: int) -> None:
+        """Note how far it is; while the journal cannot be written the same rows may be sent twice."""
+        with contextlib.suppress(JournalFailed):
+            self.manager.remember(SENT, str(after))
+
+    def _deliver(self, row: JournalRow, state: str) -> bool:
+        """Send one change until it has arrived; False: the manager stops."""
+        body, pause = json.dumps(self._content(row, state)).encode(), FIRST_RETRY_S
+        while why := self._send(body, row):
+            self.manager.complain(f"the webhook at {self.to[1]} did not take a change: {why}", PART)
+            if self._closing.wait(pause):
+                return False
+            pause = min(LONGEST_RETRY_S, 2 * pause)
+        self.manager.recovered(PART)
+        return True
+
+    def _content(self, row: JournalRow, state: str) -> dict[str, Any]:
+        job = self.manager.job(row.job)
+        about: dict[str, Any] = {}
+        if job is not None:
+            about = {"name": job.name, "user": job.user, "queue": job.queue, "gpus": job.gpus}
+        said = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
+        fixed = {"number": row.seq, "time": row.time, "job_id": row.job, "attempt": row.attempt}
+        return {**fixed, "event": event_of(row, state), "state": state, **about, **said, **notice_in(row)}
+
+    def _send(self, body: bytes, row: JournalRow) -> str:
+        """Send once; what went wrong, or nothing."""
+        scheme, host, port, path = self.to
+        headers = {"Content-Type": "application/json", "X-Headway-Delivery": str(row.seq), "User-Agent": "headway"}
+        if self.secret:
+            signed = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
+            headers["X-Headway-Signature"] = f"sha256={signed}"
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        connection = kind(host, port, timeout=TIMEOUT_S)
+        try:
+            connection.request("POST", path, body, headers)
+            answer = connection.getresponse()
+            answer.read(1 << 16)
+        except (OSError, http.client.HTTPException) as error:
+            return str(error) or type(error).__name__
+        finally:
+            connection.close()
+        return "" if 200 <= answer.status < 300 else f"it answered with status {answer.status}"

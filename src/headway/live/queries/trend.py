@@ -1,0 +1,220 @@
+"""The trend: GPUs in use, running, waiting and ended jobs over time, computed from the journal's rows.
+
+The journal is read once for the last day and then goes on from where it was. What was true before the first row that is read follows from
+those rows (a job that stops was running) and, for jobs without any, from what is true now.
+"""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.job_state import JobState
+from headway.live.queries.answers import Trend
+from headway.live.state.cluster import ClusterState
+from headway.live.store.integrity.checksum import verified
+
+if TYPE_CHECKING:
+    from headway.live.manager.manager import Manager
+
+KEPT_S = 86_400.0
+MOST_ROWS = 400_000  # of one reading: what is older is left out
+TRIES, PAUSE_S = 50, 0.01
+RUNS, WAITS = "runs", "waits"
+# What a job did before a row of this kind, and does after it. Rows of other kinds say nothing about that.
+BEFORE = {"Submitted": "", "Start": WAITS, "Pack": WAITS, "Started": RUNS, "Stop": RUNS, "Stopped": RUNS, "Ended": RUNS}
+AFTER = {"Submitted": WAITS, "Start": RUNS, "Pack": RUNS, "Stopped": WAITS, "Ended": ""}
+SQL = f"SELECT * FROM events WHERE seq > ? AND kind IN ({', '.join('?' * len(BEFORE))}) ORDER BY seq"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the journal, as far as it matters here."""
+
+    seq: int
+    time: float
+    kind: str
+    job: int
+    data: Mapping[str, Any]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that a start takes."""
+        return sum(int(gpus) for _, gpus in self.data.get("places", ()))
+
+    @property
+    def before(self) -> str:
+        """What the job did before; one that ended without an exit code had no processes."""
+        return WAITS if self.kind == "Ended" and "exit_code" not in self.data else BEFORE[self.kind]
+
+
+@dataclass(slots=True)
+class Fold:
+    """Step functions of time: each list has a value for every moment in `times`, which holds from then on."""
+
+    gpus_of: dict[int, int] = field(default_factory=dict)  # by job that runs
+    waits: set[int] = field(default_factory=set)
+    times: list[float] = field(default_factory=list)
+    busy: list[int] = field(default_factory=list)
+    running: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    ended: list[tuple[float, bool]] = field(default_factory=list)
+    in_use: int = 0
+
+    def begin(
+        self, at: float, rows: Iterable[Row], active: Mapping[int, tuple[str, int]], sizes: Mapping[int, int]
+    ) -> None:
+        """What was true before these rows: `active` are the jobs of now (what they do, GPUs), `sizes` the GPUs of all."""
+        first: dict[int, Row] = {}
+        for row in rows:
+            first.setdefault(row.job, row)
+        did = {job: row.before for job, row in first.items()}
+        did |= {job: what for job, (what, _) in active.items() if job not in first}
+        for job, what in did.items():
+            self._change(job, what, active[job][1] if job in active else sizes.get(job, 0))
+        self._note(at)
+
+    def take(self, row: Row) -> None:
+        """One more row."""
+        if row.kind == "Ended":
+            self.ended.append((row.time, row.data.get("state") == JobState.COMPLETED.name))
+        if row.kind in AFTER:
+            self._change(row.job, AFTER[row.kind], row.gpus)
+            self._note(row.time)
+
+    def _change(self, job: int, what: str, gpus: int) -> None:
+        self.waits.discard(job)
+        self.in_use -= self.gpus_of.pop(job, 0)
+        if what == WAITS:
+            self.waits.add(job)
+        elif what == RUNS:
+            self.gpus_of[job] = gpus
+            self.in_use += gpus
+
+    def _note(self, at: float) -> None:
+        for values, value in (
+            (self.times, at),
+            (self.busy, self.in_use),
+            (self.running, len(self.gpus_of)),
+            (self.waiting, len(self.waits)),
+        ):
+            values.append(value)  # type: ignore[arg-type]
+
+    def forget(self, before: float) -> None:
+        """Drop what is older, but for the values at that time."""
+        drop = int(np.searchsorted(self.times, before, side="right")) - 1
+        if drop > len(self.times) // 2:
+            for values in (self.times, self.busy, self.running, self.waiting):
+                del values[:drop]
+            self.ended = [each for each in self.ended if each[0] >= before]
+
+    def trend(self, first: float, last: float, steps: int, gpus: int) -> Trend:
+        """In equal steps; nothing is known before the first moment."""
+        first = min(max(first, self.times[0]), last - 1e-3)
+        edges = np.linspace(first, last, steps + 1)
+        times = np.array(self.times)
+        busy, running, waiting = (
+            means(times, np.array(v, float), edges) for v in (self.busy, self.running, self.waiting)
+        )
+        done = [np.histogram([at for at, ok in self.ended if ok == good], edges)[0] for good in (True, False)]
+        return Trend(
+            first,
+            last,
+            (last - first) / steps,
+            tuple(np.minimum(busy / gpus, 1.0).round(4).tolist()),
+            tuple(running.round(3).tolist()),
+            tuple(waiting.round(3).tolist()),
+            tuple(done[0].tolist()),
+            tuple(done[1].tolist()),
+        )
+
+
+def means(times: NDArray[Any], values: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
+    """The mean within each pair of edges of a quantity that has `values[i]` from `times[i]` on."""
+    area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(times))])
+    at = np.clip(np.searchsorted(times, edges, side="right") - 1, 0, None)
+    total = area[at] + values[at] * np.maximum(edges - times[at], 0.0)
+    return np.asarray(np.diff(total) / np.diff(edges))
+
+
+class Watch:
+    """The trend of a manager, which catches up with the journal whenever it is asked."""
+
+    def __init__(self, manager: "Manager") -> None:
+        self.manager, self.seq = manager, -1
+        self.fold = Fold()
+        self._lock = threading.Lock()
+
+    def trend(self, last_s: float, steps: int) -> Trend:
+        """Return the trend of the last `last_s` seconds."""
+        with self._lock:
+            if self.seq < 0:
+                self._begin()
+            else:
+                self._read(self.seq)
+            now = self.manager.clock()
+            self.fold.forget(now - KEPT_S)
+            return self.fold.trend(now - last_s, now, steps, self.manager.cluster.total)
+
+    def _begin(self) -> None:
+        now = self.manager.clock()
+        active = self._settled()
+        low = self.manager.read_journal(lambda file: first_after(file, now - KEPT_S))
+        rows = self.manager.read_journal(lambda file: read(file, low - 1))
+        first = rows[0].time if rows else now
+        sizes = self.manager.read_journal(lambda file: _sizes(file, {row.job for row in rows}))
+        self.fold.begin(min(first, now), rows, active, sizes)
+        for row in rows:
+            self.fold.take(row)
+        self.seq = rows[-1].seq if rows else low - 1
+
+    def _settled(self) -> dict[int, tuple[str, int]]:
+        """What the jobs of now do, when the journal has all of it; the rows that follow are read then."""
+        for _ in range(TRIES):
+            before = self.manager.last_event
+            active = self.manager.look(_active)
+            if self.manager.written and self.manager.last_event == before:
+                break
+            time.sleep(PAUSE_S)
+        return active
+
+    def _read(self, after: int) -> None:
+        for row in self.manager.read_journal(lambda file: read(file, after)):
+            self.fold.take(row)
+            self.seq = row.seq
+
+
+def _active(state: ClusterState, now: float) -> dict[int, tuple[str, int]]:
+    jobs = [(job, state.job_state(job).has_processes) for job in state.active_jobs() if job.known]
+    return {job.id: (RUNS if runs else WAITS, job.spec.gpus) for job, runs in jobs}
+
+
+def _sizes(file: sqlite3.Connection, jobs: set[int]) -> dict[int, int]:
+    """GPUs of jobs that are over."""
+    rows = file.execute("SELECT * FROM finished WHERE job >= ?", [min(jobs, default=0)])
+    return {row[0]: int(verified("finished", row)[9]) for row in rows if row[0] in jobs}
+
+
+def first_after(file: sqlite3.Connection, time_s: float) -> int:
+    """The number of the first row that is not older: times rise with numbers, so halving finds it."""
+    low, high = (int(each or 0) for each in file.execute("SELECT min(seq), max(seq) FROM events").fetchone())
+    high += 1
+    while low < high:
+        middle = (low + high) // 2
+        row = file.execute("SELECT * FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", [middle]).fetchone()
+        low, high = (middle + 1, high) if row and verified("events", row)[1] < time_s else (low, middle)
+    return low
+
+
+def read(file: sqlite3.Connection, after: int) -> list[Row]:
+    """The rows that matter, at most the newest MOST_ROWS."""
+    last = int(file.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
+    stored = file.execute(SQL, [max(after, last - MOST_ROWS), *BEFORE])
+    rows = (verified("events", row) for row in stored)
+    return [Row(seq, at, kind, job, json.loads(data)) for seq, at, kind, job, _, data in rows]

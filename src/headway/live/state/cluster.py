@@ -1,0 +1,297 @@
+"""The state of a live cluster: the engine's tables and the records of jobs. Only the engine's `record` and `learn` (store/learn.py) change
+it, and `add` for a job that was accepted.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues, refuse_teams
+from headway.core.keys import AUTO_MULTIPLE
+from headway.core.operations import (
+    Known,
+    admit,
+)
+from headway.core.protocols import Placement, Policy
+from headway.core.receipts import why_waiting
+from headway.core.tables.state import State
+from headway.core.tables.teams import CLUSTER
+from headway.io.units import counted
+from headway.job_state import JobState
+from headway.live.errors import NotFound, WrongState
+from headway.live.jobfile.after import NOTOK
+from headway.live.jobfile.notes import notes_on
+from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.state.attempts import AUTO, Attempts, MinRuntimes, given_turn
+from headway.live.state.demands import LiveDemands
+from headway.live.state.engine import LiveEngine
+from headway.live.state.groups import LiveGroups
+from headway.live.state.records import Blocker, Job
+from headway.live.state.retired import Past
+from headway.live.state.site import KILL, PLAIN, Site
+from headway.live.state.teams import LiveTeams, first_teams
+
+
+@dataclass(slots=True)
+class Array:
+    """The tasks of an array, how many may be active at once, and how many are."""
+
+    limit: int | None
+    tasks: range  # their numbers
+    active: int = 0
+    next: int = 0  # tasks before this one do not wait for the limit
+    kept: int = 0  # tasks that are not retired
+
+
+class ClusterState:
+    """Jobs, nodes and the engine with its tables."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        placement: Placement,
+        min_runtimes: MinRuntimes = AUTO,
+        site: Site = PLAIN,
+        queues: Queues | None = None,
+    ) -> None:
+        if queues:
+            refuse_teams(policy)
+        self.site = site
+        self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
+        self.min_runtimes, self.longest_s, self.auto_min_runtime_s = min_runtimes, policy.limit, policy.auto_min_runtime
+        self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.options if queues else {})
+        self.teams = LiveTeams(queues, self.engine)
+        self.teams.book(cluster.nodes, -np.inf)
+        self.demands = LiveDemands(cluster, self.engine)
+        self.groups = LiveGroups(policy.group, self.engine)
+        self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
+        self.by_row: list[Job] = []
+        self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
+        self.past = Past()  # the retired ones
+        self.arrays: dict[int, Array] = {}
+        self.dependants: dict[int, set[int]] = {}
+        self.active: set[int] = set()  # jobs that have not ended
+        self.active_of: Counter[str] = (
+            Counter()
+        )  # how many of them each user has, with those that are about to be accepted
+        self.counting = (
+            threading.RLock()
+        )  # held from a check to the count: the journal's thread and the engine's do both
+        self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
+        self.drained: set[int] = set()  # nodes that a person has drained
+        self.low_disk = ""  # why nothing is started, if the disk is nearly full
+        self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
+
+    @property
+    def tables(self) -> State:
+        """The engine's tables; only core's operations write them."""
+        return self.engine.state
+
+    # ---- jobs as they are accepted
+
+    def add(self, job: Job) -> None:
+        """Take in a job that was accepted; the engine does not know it yet."""
+        job.row = len(self.by_row)
+        self.by_row.append(job)
+        self.jobs[job.id] = job
+        self.count(job, True)
+        if job.array_id is not None:
+            self._array(job).kept += 1
+        self.engine.make_room(len(self.by_row))
+        known = self.known(job.spec, self.teams.row_of(job.spec, job.user, make=True))
+        known["demand"] = self.demands.row_of(job.spec)
+        known["group"] = self.groups.row_of(job.spec, job.user)
+        admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **known)
+
+    def _array(self, job: Job) -> Array:
+        """The array of a task, which has at least the tasks up to this one."""
+        first = job.array_id or job.id
+        if first not in self.arrays:
+            tasks = range(first, first + self.past.arrays.pop(first, 0))
+            self.arrays[first] = Array(array_tasks(job.spec.array or "0")[1], tasks, next=len(tasks))
+        array = self.arrays[first]
+        array.tasks = range(first, max(array.tasks.stop, job.id + 1))
+        return array
+
+    def count(self, job: Job, active: bool) -> None:
+        """Count a job among those that have not ended, or no more."""
+        if (job.id in self.active) != active:
+            (self.active.add if active else self.active.discard)(job.id)
+            self.count_of(job.spec, job.user, 1 if active else -1)
+
+    def count_of(self, spec: JobSpec, user: str, change: int) -> None:
+        """So many jobs of a user are about to be accepted or have not ended, or no more."""
+        with self.counting:
+            self.active_of[user] += change
+            self.teams.count(spec, user, change)
+            self.demands.count(spec, user, change)
+
+    def count_again(self, job: Job) -> None:
+        """Count a job that is to be run again, unless that is refused."""
+        with self.counting:
+            self.check_more(job.spec, job.user, 1)
+            self.count(job, True)
+
+    def check_more(self, spec: JobSpec, user: str, more: int) -> None:
+        """Refuse jobs that are more than their user may have, or than may wait in their queue."""
+        self.demands.check_share(spec, user)
+        self.teams.check_waiting(spec, user, more)
+        most, have = self.site.jobs_per_user, self.active_of[user]
+        if most is not None and have + more > most:
+            what = f"{more} more" if more > 1 else "another"
+            has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
+            raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
+
+    def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
+        """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""
+        given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
+        return {
+            "team": team,
+            "min_runtime": Attempts().min_runtime(spec, given, self.auto_min_runtime_s),
+            "turns": AUTO_MULTIPLE if given is None else 0.0,
+            "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
+            # Where links may be shared, only who asks for links of its own waits for them. The fewest nodes are waited for.
+            "slice_wait": np.inf if spec.network.isolation != "none" else 0.0,
+            "whole_wait": np.inf,
+        }
+
+    def limit_s(self, spec: JobSpec) -> float | None:
+        """Seconds that a job may run in all: its own time limit, at most the one of the policy; None: for ever."""
+        limit_s = min(self.longest_s, np.inf if spec.time_limit is None else spec.time_limit)
+        return limit_s if limit_s < np.inf else None
+
+    def notes(self, spec: JobSpec) -> tuple[str, ...]:
+        """What of a job is accepted but not carried out as asked, one sentence each."""
+        return (*notes_on(spec, self.enforced, bool(self.teams)), *self.site.notes(spec, self.enforced))
+
+    def how_to_stop(self, job: Job) -> tuple[str, float]:
+        """The signal that a job gets, and the seconds until it is killed."""
+        return (KILL, 0.0) if job.kill else (job.spec.preemption.signal, self.site.grace_s(job.spec))
+
+    def active_jobs(self) -> list[Job]:
+        """The jobs that have not ended, by number."""
+        return [self.jobs[job_id] for job_id in sorted(self.active)]
+
+    def needs(self, job: Job) -> set[int]:
+        """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
+        named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
+        needed = {task for task in named if self.knows(task) and self.final_of(task) is None}
+        if job.spec.singleton:
+            needed |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
+        return needed
+
+    def unmet(self, job: Job, ended: Job | None = None) -> str:
+        """Why what a job waits for can no longer come true, if so; `ended` is the job that has just ended, else all are looked at."""
+        after = job.spec.after  # a number stands for a job that must complete
+        if ended is not None:
+            follows = [ended.id] if ended.id in after or ended.array_id in after else []
+            named = (ended.id, ended.array_id)
+            hopes = [each for each in named if each is not None and f"{NOTOK}:{each}" in after]
+        else:
+            follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
+            hopes = [need.job for need in job.spec.needs if need.kind == NOTOK]
+        for task in follows:
+            final = self.final_of(task)
+            if final not in (None, JobState.COMPLETED):
+                return f"job {task}, which it was to follow, ended as {final.name}"
+        for other in hopes:  # the last task of an array is most likely not over yet
+            if all(
+                self.final_of(task) == JobState.COMPLETED for task in reversed(self.tasks_of(other)) if self.knows(task)
+            ):
+                return f"job {other} completed, and it was to run only if that did not"
+        return ""
+
+    def tasks_of(self, job_id: int) -> Sequence[int]:
+        """The jobs that a number stands for: all tasks of an array, or one job."""
+        if job_id in self.arrays:
+            return self.arrays[job_id].tasks
+        return range(job_id, job_id + self.past.arrays.get(job_id, 1))
+
+    def job_named(self, job_id: int) -> Job:
+        """The job with this number; NotFound if there is none, WrongState if it has left the memory."""
+        if final := self.past.final_of(job_id):
+            raise WrongState(f"job {job_id} has ended: it is {final.name}")
+        if job_id not in self.jobs:
+            raise NotFound(f"there is no job {job_id}")
+        return self.jobs[job_id]
+
+    def unfinished(self, job_id: int) -> Job:
+        """The same, unless it has ended."""
+        job = self.job_named(job_id)
+        if job.final:
+            raise WrongState(f"job {job_id} has ended: it is {job.final.name}")
+        return job
+
+    def at(self, row: int) -> Job:
+        """The job with this row in the engine's tables."""
+        return self.by_row[row]
+
+    def knows(self, job_id: int) -> bool:
+        """Whether there is or was such a job."""
+        return job_id in self.jobs or self.past.final_of(job_id) is not None
+
+    def final_of(self, job_id: int) -> JobState | None:
+        """How a job ended, be it retired or not; None: it has not."""
+        job = self.jobs.get(job_id)
+        return job.final if job else self.past.final_of(job_id)
+
+    def job_state(self, job: Job) -> JobState:
+        """Its state for the engine, which holds every blocked job."""
+        return JobState(int(self.tables.jobs["state"][job.row]))
+
+    def codes(self) -> list[int]:
+        """The states of all jobs for the engine, by row: one by one they take much longer to read."""
+        states: list[int] = self.tables.jobs["state"][: len(self.by_row)].tolist()
+        return states
+
+    def shown_state(self, job: Job) -> JobState:
+        """Its state as people see it."""
+        return job.final or shown(self.job_state(job), job)
+
+    def why(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """The reason for which each of these jobs waits now, as the engine sees it."""
+        return why_waiting(self.tables, self.engine.options, np.asarray(rows))
+
+    def attempt(self, job: Job) -> int:
+        """The attempt that runs, or ran last."""
+        return int(self.tables.jobs["attempt"][job.row])
+
+    # ---- numbers
+
+    def run_s(self, job: Job, now: float) -> float:
+        """Seconds run in all attempts."""
+        return self.service_gpu_s(job, now) / job.spec.gpus
+
+    def service_gpu_s(self, job: Job, now: float) -> float:
+        """GPU-seconds attained in all attempts."""
+        return service_gpu_s(self.tables.jobs[job.row], now)
+
+
+def charged_gpu_h(row: Any, job: Job, now: float) -> float:
+    """GPU-hours that a job is charged for: what it ran, and what it took to stop, when its GPUs were nobody else's either."""
+    return (service_gpu_s(row, now) + job.attempts.stopping_s(now) * job.spec.gpus) / 3600.0
+
+
+def same_line(a: Job, b: Job) -> bool:
+    """Whether two jobs have one user and one name, as Slurm's singletons understand it."""
+    return a.user == b.user and a.spec.name == b.spec.name
+
+
+def service_gpu_s(row: Any, now: float) -> float:
+    """GPU-seconds attained, by the job's row of the engine's table."""
+    running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == JobState.RUNNING else 0.0
+    return float(row["total"]) + max(0.0, running)
+
+
+def shown(state: JobState, job: Job) -> JobState:
+    """What people call the engine's state of an active job: HELD is only what a person holds."""
+    if state in (JobState.FUTURE, JobState.HELD):
+        return JobState.HELD if job.blockers & Blocker.HELD else JobState.PENDING
+    return state

@@ -1,0 +1,207 @@
+"""The engine of a live cluster: its tables grow as jobs arrive."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.cluster.nodes import Cluster
+from headway.core.compiler.mistakes import explained
+from headway.core.engine import Decision, Engine, Event, Recorded
+from headway.core.events import ENDED, START, SUBMITTED
+from headway.core.operations import (
+    admit,
+    copied,
+    grow,
+    grow_groups,
+    grow_history,
+    refit_thresholds,
+    set_bookings,
+    set_demand,
+    set_team,
+)
+from headway.core.protocols import Placement, Policy
+from headway.core.tables.compact import without_rows
+from headway.core.tables.options import History
+from headway.core.tables.state import State, new_state
+from headway.core.tables.teams import Team
+from headway.errors import BadInput
+from headway.io.units import counted
+from headway.live.measures import QUICK, Histogram
+
+NEAR = 16  # how far from a size that cannot be had others are looked for
+FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
+
+
+def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> None:
+    """Refuse a placement whose links are not known, or could not be kept apart."""
+    if placement.needs_fabric and (not cluster.links or placement.rewires):
+        have = "has no optical switches that are known here" if placement.rewires else "has none that is known here"
+        raise BadInput(f"placement {placement.name!r} needs a fabric, and cluster {cluster.name} {have}")
+    if (placement.needs_fabric or (placement.shares and cluster.links)) and policy.packs:
+        raise BadInput(
+            f"policy {policy.name!r} puts two jobs on one GPU, where {placement.name} could not keep them apart"
+        )
+
+
+def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
+    """What the tables have of the switches, for placements that look at them."""
+    if not cluster.leaves or not (placement.needs_fabric or placement.knows_leaves):
+        return {}
+    links = cluster.links or (0,) * (max(cluster.leaves) + 1)
+    return {"links": np.array(links, np.uint64), "node_leaf": np.array(cluster.leaves, np.int64)}
+
+
+class LiveEngine(Engine):
+    """The engine, with room for jobs to come."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        placement: Placement,
+        teams: Sequence[Team] = (),
+        queue_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        if policy.requested < np.inf:
+            plans = "backfill plans with the time limits of jobs, or with backfill?limit=8h for those without"
+            raise BadInput(
+                f"policy {policy.name!r} asks for a multiple of what jobs take, which only a simulator knows: live, {plans}"
+            )
+        if policy.oracle or policy.allot is not None:
+            knows = "reads the work left, which only a simulator knows"
+            why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
+            others = "headway, tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
+            raise BadInput(f"policy {policy.name!r} {why}: run {others}")
+        _check_fabric(cluster, policy, placement)
+        state = new_state(
+            FIRST_ROOM,
+            np.array(cluster.gpus),
+            slots=2 if policy.packs else 1,
+            teams=teams,
+            **_leaves(cluster, placement),
+        )
+        options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
+        options = options._replace(teams=len(state.teams), **queue_options)
+        # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
+        super().__init__(state, options._replace(limit=np.inf, node_order=placement.node_order), policy, placement)
+        self.spent = Histogram(QUICK)  # seconds of each decision
+        reserves = placement.needs_fabric or placement.shares
+        self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if reserves else 0
+        self.shares = placement.shares  # only jobs that ask for links of their own wait for them
+        self._empty: Callable[[], LiveEngine] = lambda: LiveEngine(cluster, policy, placement)
+        self._ever: dict[
+            tuple[int, int, bytes], bool
+        ] = {}  # sizes that were looked at, with GPUs per node and eligible nodes
+        self.placement_name = placement.name
+
+    def record(self, event: Recorded, now: float) -> None:
+        """Record; a policy that fails is an error in one line."""
+        if event.kind == ENDED:
+            self._make_room_for_sample()
+        with explained():
+            super().record(event, now)
+
+    def decide(self, now: float) -> Decision:
+        """Decide, and count how long that took."""
+        began = perf_counter()
+        with explained():
+            decision = super().decide(now)
+        self.spent.add(perf_counter() - began)
+        return decision
+
+    def own_facts(self, wake: float, now: float) -> list[int]:
+        """What the engine itself finds; a policy that asks for ever to be asked again is an error in one line."""
+        with explained():
+            return super().own_facts(wake, now)
+
+    def why_never(self, gpus: int, suits: NDArray[np.bool_], per_node: int = 0) -> str:
+        """Return why a job could never have links of its own on eligible nodes, if placements reserve links; empty: it could."""
+        if self.uplinks == 0 or self._could_have(gpus, suits, per_node):
+            return ""
+        if per_node and self._could_have(gpus, suits, 0):
+            nodes = counted(gpus // per_node, "node")
+            return (
+                f"num_nodes: placement {self.placement_name} does not place {nodes} with {counted(per_node, 'GPU')} each: "
+                "ask for whole nodes, or leave num_nodes out"
+            )
+        total = int(self.state.nodes["gpus"].sum())
+        smaller, larger = range(gpus - 1, max(0, gpus - NEAR), -1), range(gpus + 1, min(total, gpus + NEAR) + 1)
+        nearest = [next((size for size in sizes if self._could_have(size, suits, 0)), 0) for sizes in (smaller, larger)]
+        near = " or ".join(str(size) for size in nearest if size) or "another number"
+        return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
+
+    def _could_have(self, gpus: int, suits: NDArray[np.bool_], per_node: int) -> bool:
+        """Return whether a job of this size is placed on the empty cluster, if it waits for links of its own."""
+        case = (gpus, per_node, suits.tobytes())
+        if case not in self._ever:
+            empty = self._empty()
+            empty.set_demand(1, suits, per_node)
+            admit(empty.state, 0, submit=0.0, gpus=gpus, slice_wait=np.inf, whole_wait=np.inf, demand=1)
+            empty.record(Event(SUBMITTED, 0), 0.0)
+            self._ever[case] = any(action.kind == START for action in empty.decide(0.0).actions)
+        return self._ever[case]
+
+    def make_room(self, jobs: int) -> None:
+        """Make sure that the tables have at least `jobs` rows."""
+        if jobs > len(self.state.jobs):
+            self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
+
+    def book(self, bookings: NDArray[Any], now: float) -> None:
+        """Keep nodes for teams as this table says."""
+        self._use(set_bookings(self.state, bookings, now), self.options.history)
+
+    def set_team(self, row: int, team: Team) -> None:
+        """Make a row of the table of teams stand for a team."""
+        self._use(set_team(self.state, row, team), self.options.history)
+
+    def set_demand(self, row: int, suits: NDArray[np.bool_], per_node: int = 0) -> None:
+        """Set the eligible nodes of a constraint, and its GPUs per node (0: any)."""
+        self._use(set_demand(self.state, row, suits, per_node), self.options.history)
+
+    def _make_room_for_sample(self) -> None:
+        """The history keeps a sample of every job that ended, longer than the tables keep its row."""
+        past = self.options.history
+        used = int(past.counts["fitted"][0] + past.counts["new"][0])
+        if past.counts["grows"][0] and used + 1 >= len(past.samples):
+            self._use(self.state, grow_history(past, 2 * used + 2))
+
+    def make_room_for_groups(self, rows: int) -> None:
+        """Make sure that the table of groups has at least `rows` rows."""
+        past = self.options.history
+        if rows > len(past.groups):
+            self._use(self.state, grow_groups(past, 2 * rows))
+
+    def retire(self, keep: NDArray[np.int64]) -> None:
+        """Drop the rows of jobs that are over; those of the others move up."""
+        self.state = without_rows(self.state, keep)
+
+    def move(self, state: State) -> None:
+        """Go on with the same jobs on other nodes."""
+        self._use(state, self.options.history)
+
+    def load(self, state: State, past: History) -> None:
+        """Go on from tables of an earlier manager; fitted thresholds follow from its history."""
+        self._use(state, past)
+        if self.options.fits:
+            refit_thresholds(past, self.options.thresholds)
+
+    def copy_for(self, jobs: int) -> "LiveEngine":
+        """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
+        other = copy(self)
+        other.spent = Histogram(QUICK)
+        state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
+        past = copied(self.options.history)
+        past = grow_history(past, int(past.counts["fitted"][0] + past.counts["new"][0]) + 2 * jobs + 1)
+        other.options = self.options._replace(thresholds=self.options.thresholds.copy())
+        other._use(state._replace(jobs=state.jobs[:jobs]), past)
+        return other
+
+    def _use(self, state: State, past: History) -> None:
+        self.state = state
+        self.options = self.options._replace(history=past, teams=len(state.teams), demands=len(state.suits))
+        self.make_scratch()

@@ -1,0 +1,39 @@
+"""Groups of live jobs that a policy learns about: which row of the engine's table of groups a job has."""
+
+from collections.abc import Iterable, Sequence
+
+from headway.cluster.groups import Label, row_of
+from headway.core.tables.groups import EVERY
+from headway.live.jobfile.spec import JobSpec
+from headway.live.state.engine import LiveEngine
+
+
+class LiveGroups:
+    """Rows of the groups that jobs have had: they stay, because what was learnt of one outlives its jobs."""
+
+    def __init__(self, fields: Sequence[str], engine: LiveEngine) -> None:
+        self._fields, self._engine = fields, engine
+        self._rows: dict[Label, int] = {}
+
+    @property
+    def labels(self) -> list[Label]:
+        """What tells the groups apart, by row from 1 on."""
+        return list(self._rows)
+
+    def row_of(self, spec: JobSpec, user: str) -> int:
+        """The row of a job that is taken into memory."""
+        row = row_of(self._rows, self._label(spec, user))
+        self._engine.make_room_for_groups(len(self._rows) + 1)
+        return row
+
+    def row_ahead(self, spec: JobSpec, user: str) -> int:
+        """The row of a job that is only imagined: one of a new group is among all jobs."""
+        return self._rows.get(self._label(spec, user), EVERY)
+
+    def load(self, labels: Iterable[Sequence[str]]) -> None:
+        """Go on with the groups of an earlier manager, whose table the engine has."""
+        self._rows = {tuple(label): row for row, label in enumerate(labels, 1)}
+
+    def _label(self, spec: JobSpec, user: str) -> Label:
+        known = {"user": user, "name": spec.name, "queue": spec.queue, "model": "", "gpus": str(spec.gpus)}
+        return tuple(known[field] for field in self._fields)

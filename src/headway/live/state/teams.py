@@ -1,0 +1,218 @@
+"""The queues of a live cluster: the row of each job in the engine's table of teams, and the usage and limits of its queue.
+
+A job whose queue is not in the queues file (the file may have changed since it was accepted) has a row of its own, without a guarantee.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from headway.cluster.queues import STRANGERS, Booking, Limits, Queue, Queues
+from headway.core.tables.teams import CLUSTER, Team
+from headway.errors import BadInput, unknown
+from headway.io.units import counted
+from headway.live.errors import NotAdmitted, WrongState
+from headway.live.jobfile.spec import JobSpec
+from headway.live.state.engine import LiveEngine
+
+SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
+
+
+def first_teams(queues: Queues | None) -> list[Team]:
+    """The rows of the table of teams at first: the queues, one for strangers, and spare ones for users."""
+    if queues is None:
+        return []
+    spare = SPARE_ROWS if any(queue.counts_users for queue in queues.queues) else 0
+    return [*queues.teams(), Team(), *(Team() for _ in range(spare))]
+
+
+class LiveTeams:
+    """Rows and counts of the queues. Without a queues file every job has the row of the cluster, and nothing is refused."""
+
+    def __init__(self, queues: Queues | None, engine: LiveEngine) -> None:
+        self.queues, self._engine = queues, engine
+        self.users: dict[tuple[str, str], int] = {}  # rows of users, in queues that tell them apart
+        self.asked: list[Booking] = []  # nodes that people reserved while the manager runs
+        self._active: Counter[tuple[str, str]] = (
+            Counter()
+        )  # jobs that have not ended, by queue and user; "": all of a queue
+
+    @property
+    def restricted(self) -> bool:
+        """Return whether some queue admits only some users."""
+        return self.queues is not None and any(queue.access for queue in self.queues.queues)
+
+    def __bool__(self) -> bool:
+        return self.queues is not None
+
+    @property
+    def bookings(self) -> tuple[Booking, ...]:
+        """Nodes kept for queues: as the file says, and as people asked since."""
+        if self.queues is None:
+            return ()
+        return (*self.queues.bookings, *(one for one in self.asked if one.queue in self.queues.rows))
+
+    def book(self, nodes: Sequence[str], now: float) -> None:
+        """Keep nodes for queues, as far as the cluster has them."""
+        if self.queues is not None and (self.bookings or len(self._engine.state.bookings)):
+            every = replace(self.queues, bookings=self.bookings)
+            self._engine.book(every.booked(nodes, dated=True, missing=True), now)
+
+    def check_booking(self, asked: Booking, now: float) -> None:
+        """Refuse to keep nodes for a queue that is not there, for no time, or while they are kept for another."""
+        if self.queues is None:
+            raise WrongState("there are no queues to reserve nodes for: start the manager with --queues FILE")
+        if asked.queue not in self.queues.rows:
+            raise BadInput(f"{unknown('queue', asked.queue, self.queues.rows)} ({self.queues.name})")
+        if asked.end <= max(asked.begin, now):
+            raise BadInput("a reservation ends after it begins, and not in the past")
+        for one in self.bookings:
+            both = sorted(set(one.nodes) & set(asked.nodes))
+            if both and one.begin < asked.end and asked.begin < one.end and one.end > now:
+                raise WrongState(
+                    f"{both[0]} is kept for queue {one.queue} at that time: choose another, or unreserve it first"
+                )
+
+    def check_unbook(self, nodes: Sequence[str]) -> None:
+        """Refuse nodes for which nobody asked."""
+        for node in nodes:
+            if any(node in one.nodes for one in self.asked):
+                continue
+            where = self.queues.name if self.queues else ""
+            if any(node in one.nodes for one in self.bookings):
+                raise WrongState(f"{node} is reserved in {where}: change it there, and restart the manager")
+            raise WrongState(f"{node} is not reserved")
+
+    def learn_bookings(self, data: Mapping[str, Any], now: float) -> None:
+        """Take in that nodes are to be kept for a queue, or (without one) no longer."""
+        nodes = tuple(data["nodes"])
+        if "queue" in data:
+            self.asked = [one for one in self.asked if one.end > now]
+            self.asked.append(Booking(nodes, data["queue"], float(data["from"]), float(data["to"]), True))
+            return
+        bookings = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
+        self.asked = [one for one in bookings if one.nodes]
+
+    def queue_of(self, spec: JobSpec) -> Queue | None:
+        """The queue that a job is in; None: the file has none for it."""
+        if self.queues is None:
+            return None
+        try:
+            return self.queues.find(spec.queue)
+        except BadInput:
+            return None
+
+    def name_of(self, spec: JobSpec) -> str:
+        """The name of its queue."""
+        queue = self.queue_of(spec)
+        return queue.name if queue else STRANGERS
+
+    def row_of(self, spec: JobSpec, user: str, make: bool = False) -> int:
+        """The row of a job; `make` gives a user who has none a row, where the queue tells users apart."""
+        queue = self.queue_of(spec)
+        if self.queues is None:
+            return CLUSTER
+        if queue is None:
+            return len(self.queues.queues) + 1
+        row = self.queues.rows[queue.name]
+        if not queue.counts_users:
+            return row
+        if (queue.name, user) not in self.users and make:
+            self.users[queue.name, user] = len(self.queues.queues) + 2 + len(self.users)
+            self._engine.set_team(self.users[queue.name, user], self.queues.team_of_user(queue.name))
+        return self.users.get((queue.name, user), row)
+
+    def label(self, row: int) -> list[str]:
+        """The queue of a row, and the user where it stands for one: how the journal names it."""
+        assert self.queues is not None
+        if row <= len(self.queues.queues):
+            return [self.queues.queues[row - 1].name]
+        return next((list(pair) for pair, mine in self.users.items() if mine == row), [STRANGERS])
+
+    def row_named(self, label: list[str]) -> int | None:
+        """The row of what the journal names; None: there is none any more."""
+        if self.queues is None:
+            return None
+        if label == [STRANGERS]:
+            return len(self.queues.queues) + 1
+        return self.users.get((label[0], label[1])) if len(label) > 1 else self.queues.rows.get(label[0])
+
+    def count(self, spec: JobSpec, user: str, change: int) -> None:
+        """So many jobs of a user have become active, or no longer are."""
+        for queue in self._path(spec):
+            self._active[queue.name, ""] += change
+            self._active[queue.name, user] += change
+
+    def _path(self, spec: JobSpec) -> list[Queue]:
+        queue = self.queue_of(spec)
+        return self.queues.path(queue.name) if self.queues and queue else []
+
+    def table(self, row: int) -> Any:
+        """What a row has by now."""
+        return self._engine.state.teams[row]
+
+    def check(self, spec: JobSpec, gpus: int) -> None:
+        """Refuse a job that its queue could never run on a cluster with this number of GPUs."""
+        if self.queues is None:
+            return
+        queue = self.queues.find(spec.queue)
+        most = self.queues.largest_job(queue.name, spec.may_preempt, gpus)
+        if spec.gpus > most:
+            whose = "" if spec.may_preempt else " to a job that cannot be preempted"
+            raise BadInput(
+                f"the job asks for {counted(spec.gpus, 'GPU')}, and queue {queue.name!r} gives at most {most}{whose}: "
+                "it could never start"
+            )
+
+    def check_access(self, spec: JobSpec, user: str, token_queues: Sequence[str]) -> None:
+        """Refuse a job whose queue does not admit its user, or is not one of `token_queues` or below them (empty: all are).
+
+        A job whose queue is not in the file is refused like a submission: BadInput.
+        """
+        path = self.queues.path(self.queues.find(spec.queue).name) if self.queues else []
+        names = [queue.name for queue in path] or [spec.queue]
+        if token_queues and not set(names) & set(token_queues):
+            several = len(token_queues) > 1
+            bound = f"queue{'s' if several else ''} {', '.join(token_queues)} and the queues below {'them' if several else 'it'}"
+            raise NotAdmitted(f"this token submits only to {bound}: choose one with --queue, or use another token")
+        closed = next((queue for queue in path if queue.access and not queue.access.admits(user)), None)
+        if closed is not None:
+            above = "" if closed is path[0] else f"is below {closed.name!r}, which "
+            raise NotAdmitted(
+                f"queue {names[0]!r} {above}admits {closed.access}, and not {user}: "
+                "choose another (`headway queues` says who may submit where), or ask an operator"
+            )
+
+    def check_waiting(self, spec: JobSpec, user: str, more: int) -> None:
+        """Refuse jobs beyond those that may wait in their queue."""
+        for queue in self._path(spec):
+            for who, limits in (("", queue.limits), (user, queue.per_user)):
+                waiting = self.waiting(queue, who)
+                if limits.waiting < waiting + more:
+                    whose = f" of user {who}" if who else ""
+                    raise WrongState(
+                        f"queue {queue.name!r} has {counted(waiting, 'waiting job')}{whose}, and may have {limits.waiting}: "
+                        f"{'another' if more == 1 else f'{more} more'} cannot be accepted"
+                    )
+
+    def waiting(self, queue: Queue, user: str = "") -> int:
+        """Jobs of a queue, or of one of its users, that have not ended and have no GPUs."""
+        assert self.queues is not None
+        row = self.users.get((queue.name, user)) if user else self.queues.rows[queue.name]
+        active = self._active[queue.name, user]
+        return active if row is None else active - int(self.table(row)["running"]) - int(self.table(row)["stopping"])
+
+    def broken_limit(self, spec: JobSpec, user: str) -> tuple[Queue, str, Limits, Any] | None:
+        """The limit that keeps a job waiting: of which queue, for which user ("": all), and what is in use under it."""
+        assert self.queues is not None
+        for queue in self._path(spec):
+            pairs = [("", queue.limits, self.queues.rows[queue.name])]
+            if (queue.name, user) in self.users:
+                pairs.insert(0, (user, queue.per_user, self.users[queue.name, user]))
+            for who, limits, row in pairs:
+                has = self.table(row)
+                gpus, jobs = int(has["used"] + has["leaving"]), int(has["running"] + has["stopping"])
+                if gpus + spec.gpus > limits.gpus or jobs + 1 > limits.running:
+                    return queue, who, limits, has
+        return None

@@ -1,0 +1,98 @@
+"""Changes of whole tables: ended jobs are removed or restored, and the cluster may have changed between two managers."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.cluster.nodes import Cluster, cluster_of
+from headway.core.operations import close_node, readmit
+from headway.core.tables.reseat import GONE, on_other_nodes
+from headway.live.state.records import Job
+from headway.live.store.archive import Archived
+
+if TYPE_CHECKING:
+    from headway.live.state.cluster import ClusterState
+
+
+def retire(state: "ClusterState", keep: int) -> None:
+    """Drop all but the last few jobs that are over from the tables."""
+    for job_id in list(state.finished)[: max(0, len(state.finished) - keep)]:
+        del state.finished[job_id]
+        job = state.jobs.pop(job_id)
+        state.demands.forget([job.spec])
+        state.dependants.pop(job_id, None)
+        state.past.retire(job)
+        if job.array_id is not None:
+            array = state.arrays[job.array_id]
+            array.kept -= 1
+            if not array.kept:
+                state.past.arrays[job.array_id] = len(state.arrays.pop(job.array_id).tasks)
+    state.by_row = list(state.jobs.values())
+    state.engine.retire(np.array([job.row for job in state.by_row], np.int64))
+    for row, job in enumerate(state.by_row):
+        job.row = row
+
+
+def recall(state: "ClusterState", archived: Archived) -> None:
+    """Take a retired job back into the tables, as it was when it ended."""
+    job = archived.job
+    state.past.recall(job)
+    state.add(job)
+    readmit(state.tables, job.row, archived.row, archived.receipt)
+    state.count(job, False)
+    state.finished[job.id] = None
+
+
+# ---- another cluster
+
+
+def cluster_in(data: dict[str, Any]) -> Cluster:
+    """The cluster that a manager opened, by its row of the journal."""
+    return cluster_of({**data, "gpus": data["cluster"]})
+
+
+def moved_gpus(before: Cluster, after: Cluster, numbered: bool) -> NDArray[np.int64]:
+    """The new number of every GPU, or GONE: a GPU is known by its number on one machine, elsewhere by its node and its place there."""
+    old = np.arange(before.total)
+    if numbered:
+        return np.where(old < after.total, old, GONE)
+    first = dict(zip(after.nodes, np.cumsum((0, *after.gpus[:-1])).tolist(), strict=True))
+    size = dict(zip(after.nodes, after.gpus, strict=True))
+    moved = [
+        first[node] + i if i < size.get(node, 0) else GONE
+        for node, gpus in zip(before.nodes, before.gpus, strict=True)
+        for i in range(gpus)
+    ]
+    return np.array(moved, np.int64)
+
+
+def losers(state: "ClusterState", after: Cluster, numbered: bool) -> list[Job]:
+    """The jobs that hold GPUs which are not in another cluster."""
+    moved = moved_gpus(state.cluster, after, numbered)
+    return [job for job in state.active_jobs() if any(moved[gpu] == GONE for gpu in job.seats)]
+
+
+def move(state: "ClusterState", after: Cluster, numbered: bool, now: float) -> None:
+    """Take the tables to another cluster; jobs on what is left of the old one keep it."""
+    before = state.cluster
+    if before.same_nodes(after):
+        return
+    if (before.nodes, before.gpus) == (after.nodes, after.gpus):
+        state.cluster = after
+        state.demands.move(after)
+        return
+    moved = moved_gpus(before, after, numbered)
+    state.engine.move(on_other_nodes(state.tables, np.array(after.gpus), moved))
+    state.demands.move(after)
+    state.teams.book(after.nodes, now)
+    node_of = np.repeat(np.arange(len(after.nodes)), after.gpus)
+    for job in state.active_jobs():
+        job.seats = tuple(int(moved[gpu]) for gpu in job.seats if moved[gpu] != GONE)
+        nodes = [int(node_of[gpu]) for gpu in job.seats]
+        job.places = tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
+    names = {before.nodes[node] for node in state.drained}
+    state.cluster = after
+    state.drained = {node for node, name in enumerate(after.nodes) if name in names}
+    for node in state.drained:
+        close_node(state.tables, node, now)
