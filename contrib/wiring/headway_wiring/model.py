@@ -9,7 +9,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from headway.collectives.topology.model import Dimension, Kind, Topology, check_speed
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology, check_speed
 from headway.errors import BadInput
 
 # A plan names every transfer: with more ranks there are millions of them, and dimensions describe such networks better.
@@ -108,7 +108,7 @@ def wiring_of(topology: Topology) -> Wiring:
             group = [str(base + place * step) for place in range(dimension.size)]
             switch = f"dim{dim + 1}.{number}"
             links += _group_links(dimension, group, switch)
-            switches += [switch] if dimension.kind is Kind.SWITCH else []
+            switches += [switch] if dimension.kind is DimensionKind.SWITCH else []
     merged: dict[tuple[str, str], Link] = {}
     for link in links:
         merged[link.source, link.target] = link
@@ -117,10 +117,10 @@ def wiring_of(topology: Topology) -> Wiring:
 
 
 def _group_links(dimension: Dimension, group: list[str], switch: str) -> list[Link]:
-    if dimension.kind is Kind.SWITCH:
+    if dimension.kind is DimensionKind.SWITCH:
         up = [Link(rank, switch, dimension.link_gbps, dimension.latency_ns) for rank in group]
         return up + [Link(switch, rank, dimension.link_gbps, dimension.latency_ns) for rank in group]
-    if dimension.kind is Kind.FULLY_CONNECTED or dimension.size == 2:
+    if dimension.kind is DimensionKind.FULLY_CONNECTED or dimension.size == 2:
         pairs = list(itertools.permutations(group, 2))
         return [Link(*pair, dimension.link_gbps / (dimension.size - 1), dimension.latency_ns) for pair in pairs]
     neighbours = [(group[place - 1], group[place]) for place in range(dimension.size)]

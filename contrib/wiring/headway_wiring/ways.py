@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 
 from headway.collectives.simulate.cost import PS_PER_BYTE_AT_1_GBPS, PS_PER_NS
-from headway.collectives.wiring.kernels import HOP, Ways
-from headway.collectives.wiring.model import Wiring
+from headway_wiring.kernels import HOP, Ways
+from headway_wiring.model import Wiring
 
 # Ways of equal length through switches between two ranks; they take turns by the numbers of the ranks.
 MOST_WAYS = 4

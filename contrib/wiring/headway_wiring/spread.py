@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.schedulers import ROUNDING
-from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_BYTE_AT_1_GBPS, PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_BYTE_AT_1_GBPS, PS_PER_S, CollectiveKind, split_bytes
 from headway.collectives.simulate.operations import LONGEST_PS
-from headway.collectives.wiring import kernels
-from headway.collectives.wiring.bound import Cut, bound
-from headway.collectives.wiring.exchange import PIECES as PIECES_OF_MESSAGES
-from headway.collectives.wiring.exchange import exchange_bound_s, exchanged
-from headway.collectives.wiring.kernels import NEVER, Ways
-from headway.collectives.wiring.model import Wiring
-from headway.collectives.wiring.packed import packed
-from headway.collectives.wiring.plan import Send, WiredPlan, timed
-from headway.collectives.wiring.ways import ways_of
 from headway.errors import BadInput
+from headway_wiring import kernels
+from headway_wiring.bound import Cut, bound
+from headway_wiring.exchange import PIECES as PIECES_OF_MESSAGES
+from headway_wiring.exchange import exchange_bound_s, exchanged
+from headway_wiring.kernels import NEVER, Ways
+from headway_wiring.model import Wiring
+from headway_wiring.packed import packed
+from headway_wiring.plan import Send, WiredPlan, timed
+from headway_wiring.ways import ways_of
 
 Ints = NDArray[np.int64]
 
@@ -44,7 +44,7 @@ PACKED = (16, 64, 128)
 MOST_SENDS = 60_000
 
 
-def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks: int | None = None) -> WiredPlan:
+def plan_wiring(wiring: Wiring, collective: CollectiveKind, size_bytes: int, chunks: int | None = None) -> WiredPlan:
     """The quickest plan found; `chunks` per rank and piece, chosen if left out."""
     ranks = len(wiring.ranks)
     if not ranks <= size_bytes <= MOST_BYTES:
@@ -59,7 +59,7 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
         count for count in COUNTS if count == 1 or (count * ranks**2 <= MOST_SENDS and count * ranks <= size_bytes)
     ]
     least = bound(wiring, collective, size_bytes)
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         if chunks is not None:
             raise BadInput(
                 "an all-to-all has one chunk per pair of ranks, cut as it suits: leave out the number of chunks"
@@ -68,12 +68,12 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
     candidates = [
         one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count)
     ]
-    if collective is Collective.ALL_REDUCE and chunks is None:
+    if collective is CollectiveKind.ALL_REDUCE and chunks is None:
         candidates += [packed(wiring, trees) for trees in PACKED if trees <= size_bytes and trees * ranks <= MOST_SENDS]
     quickest = min(
         (timed(wiring, collective, size_bytes, *trees) for trees in candidates), key=lambda plan: plan.time_s
     )
-    if collective is not Collective.ALL_REDUCE:
+    if collective is not CollectiveKind.ALL_REDUCE:
         # Shards are whole bytes: the bound is that of what all ranks have alike.
         alike = size_bytes // len(quickest.owners) * len(quickest.owners)
         least = replace(least, time_s=least.time_s * alike / size_bytes)
@@ -93,19 +93,19 @@ def _exchange(wiring: Wiring, size_bytes: int, least: Cut) -> WiredPlan:
     for pieces in PIECES_OF_MESSAGES:
         if pieces == 1 or (pieces * ranks**2 <= MOST_SENDS // 4 and pieces * ranks <= size_bytes):
             owners, sends, busy = exchanged(wiring, pieces)
-            plans.append(timed(wiring, Collective.ALL_TO_ALL, size_bytes, owners, sends))
+            plans.append(timed(wiring, CollectiveKind.ALL_TO_ALL, size_bytes, owners, sends))
             hops_s = exchange_bound_s(wiring, size_bytes, busy)
             least = Cut(hops_s, (wiring.ranks,), least.leaving) if hops_s > least.time_s else least
     return _held_against(min(plans, key=lambda plan: plan.time_s), least)
 
 
 def _made(
-    wiring: Wiring, collective: Collective, size_bytes: int, count: int
+    wiring: Wiring, collective: CollectiveKind, size_bytes: int, count: int
 ) -> Iterator[tuple[list[int], list[Send]]]:
     """The trees of each half, in the order in which they are urgent."""
     ranks = len(wiring.ranks)
-    reduces = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
-    gathers = collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER)
+    reduces = collective in (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
+    gathers = collective in (CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER)
     rs = _mirrored(_gathered(wiring.transposed(), size_bytes, count)) if reduces else []
     ag = _gathered(wiring, size_bytes, count) if gathers else []
     owners = list(range(ranks)) * count
@@ -127,7 +127,7 @@ def _gathered(wiring: Wiring, size_bytes: int, count: int) -> list[Send]:
     """The quickest all-gather over deadlines, with `count` chunks per rank; neighbouring chunks belong to different ranks,
     so that ties between equally rare ones spread over owners."""
     ranks, (ways, through) = len(wiring.ranks), ways_of(wiring)
-    least = bound(wiring, Collective.ALL_GATHER, size_bytes)
+    least = bound(wiring, CollectiveKind.ALL_GATHER, size_bytes)
     parts, owners = split_bytes(size_bytes, ranks * count), np.tile(np.arange(ranks), count)
     sends = _quickest(ways, owners, parts, ranks, round(least.time_s * PS_PER_S))
     hops = ways.hops[sends["hop"]]

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headway.collectives.wiring.model import Wiring
-from headway.collectives.wiring.plan import Send
-from headway.collectives.wiring.ways import ways_of
+from headway_wiring.model import Wiring
+from headway_wiring.plan import Send
+from headway_wiring.ways import ways_of
 
 # The power that stands for the maximum; larger ones see nothing but the worst link.
 POWER = 8

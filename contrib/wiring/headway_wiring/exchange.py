@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.limit import BITS_PER_BYTE, BPS_PER_GBPS
-from headway.collectives.wiring.model import Wiring
-from headway.collectives.wiring.packed import POWER, Links
-from headway.collectives.wiring.plan import Send
+from headway_wiring.model import Wiring
+from headway_wiring.packed import POWER, Links
+from headway_wiring.plan import Send
 
 Floats = NDArray[np.float64]
 

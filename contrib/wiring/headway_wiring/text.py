@@ -13,11 +13,11 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring
 from headway.errors import BadInput
 from headway.io.numbers import Range
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
+from headway_wiring.model import MOST_RANKS, Link, Wiring
 
 LINKS = re.compile(r"""(^|[{,\s])["']?links["']?\s*:""")
 FRACTION = Range(0, 1)

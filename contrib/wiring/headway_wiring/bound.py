@@ -23,9 +23,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from headway.collectives.limit import BITS_PER_BYTE, BPS_PER_GBPS
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.wiring.model import Wiring
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.errors import BadInput
+from headway_wiring.model import Wiring
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -46,13 +46,13 @@ class Cut:
     leaving: float
 
 
-def bound(wiring: Wiring, collective: Collective, size_bytes: int) -> Cut:
+def bound(wiring: Wiring, collective: CollectiveKind, size_bytes: int) -> Cut:
     """The strongest bound that we find; it holds for every plan."""
-    if collective is Collective.ALL_GATHER:
+    if collective is CollectiveKind.ALL_GATHER:
         return max(_gather_cuts(wiring, size_bytes), key=_time)
-    if collective is Collective.REDUCE_SCATTER:
+    if collective is CollectiveKind.REDUCE_SCATTER:
         return max(_gather_cuts(wiring.transposed(), size_bytes), key=_time)
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         return max((_exchange_cut(wiring, size_bytes, side) for side in _gather_cuts(wiring, size_bytes)), key=_time)
     sides = [*_gather_cuts(wiring, size_bytes), *_gather_cuts(wiring.transposed(), size_bytes)]
     once = [Cut(size_bytes / side.leaving, side.parts, side.leaving) for side in sides]

@@ -3,9 +3,8 @@
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
-
-from headway.core.compiler.jit import jit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -35,6 +34,7 @@ MOVE: Final = np.dtype(
         ("arrive_ps", "i8"),
     ]
 )
+jit = njit(cache=True, error_model="numpy")
 NEVER: Final = 1 << 62
 # Spans are rounded up to whole picoseconds; what is whole already stays.
 EXACT: Final = 1 - 1e-12

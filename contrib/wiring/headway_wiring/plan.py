@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
-from headway.collectives.wiring import kernels
-from headway.collectives.wiring.bound import Cut
-from headway.collectives.wiring.kernels import MOVE
-from headway.collectives.wiring.model import Wiring
-from headway.collectives.wiring.ways import ways_of
+from headway.collectives.simulate.cost import PS_PER_S, CollectiveKind, split_bytes
 from headway.errors import BadInput
+from headway_wiring import kernels
+from headway_wiring.bound import Cut
+from headway_wiring.kernels import MOVE
+from headway_wiring.model import Wiring
+from headway_wiring.ways import ways_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class WiredPlan:
     from."""
 
     wiring: Wiring
-    collective: Collective
+    collective: CollectiveKind
     size_bytes: int
     owners: tuple[int, ...]
     chunk_bytes: tuple[int, ...]
@@ -77,7 +77,7 @@ class WiredPlan:
 
 
 def timed(
-    wiring: Wiring, collective: Collective, size_bytes: int, owners: Sequence[int], sends: Sequence[Send]
+    wiring: Wiring, collective: CollectiveKind, size_bytes: int, owners: Sequence[int], sends: Sequence[Send]
 ) -> WiredPlan:
     """Run sends on a wiring, perhaps not the one they were planned for."""
     ways, through = ways_of(wiring)
@@ -85,7 +85,7 @@ def timed(
         (int(hop["source"]), int(hop["target"]), way): number
         for number, (hop, way) in enumerate(zip(ways.hops, through, strict=True))
     }
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         # To every rank the same part of what a rank has, in as many pieces as there are; rounded up, so none is lost.
         pieces = len(owners) // (len(wiring.ranks) * (len(wiring.ranks) - 1))
         parts = np.full(len(owners), -(-size_bytes // (len(wiring.ranks) * pieces)))
