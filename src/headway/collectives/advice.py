@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headway.collectives.limit import Limit, limit
-from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput
 
@@ -29,11 +29,11 @@ class DimensionAdvice:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class TopologyAdvice:
     """The limits of a topology, its dimensions, and the limit that a budget could reach."""
 
     topology: Topology
-    collective: Collective
+    collective: CollectiveKind
     size_bytes: int
     limit: Limit
     dimensions: tuple[DimensionAdvice, ...]
@@ -55,7 +55,7 @@ class Advice:
         }
 
 
-def advise(topology: Topology, collective: Collective, size_bytes: int, budget_gbps: float) -> Advice:
+def advise(topology: Topology, collective: CollectiveKind, size_bytes: int, budget_gbps: float) -> TopologyAdvice:
     """Explain the limit of a topology and split a budget of bandwidth in the best way.
 
     Any split inside the base polytope reaches the ideal time of that budget; that in proportion to the most even mix's
@@ -83,4 +83,4 @@ def advise(topology: Topology, collective: Collective, size_bytes: int, budget_g
     )
     split = tuple(replace(topology.dimensions[row.dim], link_gbps=row.split_gbps) for row in rows)
     reached = limit(replace(topology, dimensions=split), collective, size_bytes).limit_s
-    return Advice(topology, collective, size_bytes, bound, rows, budget_gbps, reached)
+    return TopologyAdvice(topology, collective, size_bytes, bound, rows, budget_gbps, reached)

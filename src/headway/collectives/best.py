@@ -16,7 +16,7 @@ from headway.collectives.draft import Draft, Task, draft_by_queues, drafts_mirro
 from headway.collectives.limit import limit
 from headway.collectives.published import baseline, themis
 from headway.collectives.shares import Mix, optimal_mix
-from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.cost import PS_PER_S, CollectiveKind, split_bytes
 from headway.collectives.simulate.operations import INTRA
 
 Ints = NDArray[np.int64]
@@ -63,7 +63,7 @@ def _published(task: Task, chunks: int) -> Iterator[Draft]:
 
 def _at_the_limit(task: Task, chunks: int, mixes: Iterable[Mix]) -> Iterator[Draft]:
     """Plans whose shares of orders are those of the limit, with this number of chunks."""
-    if task.collective is Collective.ALL_TO_ALL:
+    if task.collective is CollectiveKind.ALL_TO_ALL:
         yield _rotating(task, chunks)
         return
     for mix in mixes:

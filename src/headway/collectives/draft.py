@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.plan import Plan, plan_from_arrays
-from headway.collectives.simulate.cost import Collective
+from headway.collectives.plan import CollectivePlan, plan_from_arrays
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.collectives.simulate.operations import Operations, operations, queue_keys, slots
-from headway.collectives.simulate.play import Timeline, lists_of, run_lists, run_queues, timeline
+from headway.collectives.simulate.play import PhaseTimeline, lists_of, run_lists, run_queues, timeline
 from headway.collectives.simulate.steps import Steps
 from headway.collectives.topology.model import Topology
 
@@ -26,7 +26,7 @@ class Task:
     """What is to be planned, and how many chunks a dimension may have in flight."""
 
     topology: Topology
-    collective: Collective
+    collective: CollectiveKind
     size_bytes: int
     in_flight: int
 
@@ -50,11 +50,11 @@ class Draft:
         """When the last operation ends."""
         return int(self.progress["finish_ps"].max())
 
-    def plan(self) -> Plan:
+    def plan(self) -> CollectivePlan:
         """The value that is shown, written and executed."""
         return plan_from_arrays(self.ops.collective, self.chunk_bytes, self.rs, self.listed, self.begins)
 
-    def timeline(self) -> Timeline:
+    def timeline(self) -> PhaseTimeline:
         """When every phase of every chunk runs."""
         return timeline(self.ops, self.progress, self.fine)
 
@@ -89,7 +89,7 @@ def drafts_mirrored(task: Task, chunk_bytes: Ints, rs: Ints, maker: str) -> Iter
     What bandwidth is lost, is lost in the middle, where phases are short. Which rule is best depends on the network.
     """
     topology, back = task.topology, rs[:, ::-1]
-    half = operations(topology, Collective.REDUCE_SCATTER, chunk_bytes, rs, back)
+    half = operations(topology, CollectiveKind.REDUCE_SCATTER, chunk_bytes, rs, back)
     whole = operations(topology, task.collective, chunk_bytes, rs, back)
     room = slots(topology, task.in_flight)
     for rule in MIRRORED:
@@ -101,15 +101,15 @@ def drafts_mirrored(task: Task, chunk_bytes: Ints, rs: Ints, maker: str) -> Iter
         yield Draft(maker, "mirrored", chunk_bytes, rs, listed, begins, whole, *times)
 
 
-def _with_mirror(collective: Collective, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:
+def _with_mirror(collective: CollectiveKind, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:
     """A reduce-scatter's lists turned into those of the whole collective, whose chunks have `phases` instead of
     `half`."""
-    if collective is Collective.REDUCE_SCATTER:
+    if collective is CollectiveKind.REDUCE_SCATTER:
         return listed, begins
     chunk, place = listed // half, listed % half
     first, mirror = chunk * phases + place, (chunk + 1) * phases - 1 - place
     pieces = []
     for begin, end in itertools.pairwise(begins):
-        pieces += [first[begin:end]] if collective is Collective.ALL_REDUCE else []
+        pieces += [first[begin:end]] if collective is CollectiveKind.ALL_REDUCE else []
         pieces.append(mirror[begin:end][::-1])
     return np.concatenate(pieces), begins * (phases // half)

@@ -20,15 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.limit import bytes_per_s, first_bytes, order_loads, sets
-from headway.collectives.simulate.cost import MOST_CHUNKS, PS_PER_S, Collective, latencies_ps, shards
+from headway.collectives.simulate.cost import MOST_CHUNKS, PS_PER_S, CollectiveKind, latencies_ps, shards
 from headway.collectives.topology.model import Topology
 
 Floats = NDArray[np.float64]
 
 
-def latency_limit_s(topology: Topology, collective: Collective, size_bytes: int, in_flight: int = 1) -> float:
+def latency_limit_s(topology: Topology, collective: CollectiveKind, size_bytes: int, in_flight: int = 1) -> float:
     """No plan is quicker, with however many chunks."""
-    passes = 2 if collective is Collective.ALL_REDUCE else 1
+    passes = 2 if collective is CollectiveKind.ALL_REDUCE else 1
     delays_s = passes * latencies_ps(topology, collective) / PS_PER_S
     bandwidth = bytes_per_s(topology)
     members, least = _least_carried(topology, collective)
@@ -53,19 +53,19 @@ def latency_limit_s(topology: Topology, collective: Collective, size_bytes: int,
     return min(max(busy(chunks), through(chunks)) for chunks in {max(1, crossing - 1), crossing})
 
 
-def _least_carried(topology: Topology, collective: Collective) -> tuple[NDArray[np.bool_], Floats]:
+def _least_carried(topology: Topology, collective: CollectiveKind) -> tuple[NDArray[np.bool_], Floats]:
     """Sets of dimensions, one per row, and what each carries at least per byte and pass."""
     sizes = np.array(topology.sizes, np.float64)
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         return np.eye(len(sizes), dtype=np.bool_), shards(topology, collective) / sizes
     members = sets(len(sizes))
     return members, first_bytes(sizes, members[-1:]) - first_bytes(sizes, ~members)
 
 
-def _quickest_s_per_byte(topology: Topology, collective: Collective) -> float:
+def _quickest_s_per_byte(topology: Topology, collective: CollectiveKind) -> float:
     """How long the bytes of one chunk take at least, alone on the network, per byte and pass."""
     bandwidth = bytes_per_s(topology)
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         return float((shards(topology, collective) / np.array(topology.sizes) / bandwidth).sum())
     order = tuple(int(dim) for dim in np.argsort(-bandwidth, kind="stable"))
     return float((order_loads(topology.sizes, order) / bandwidth).sum())

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.simulate.cost import Collective, shards
+from headway.collectives.simulate.cost import CollectiveKind, shards
 from headway.collectives.topology.model import Topology
 
 Floats = NDArray[np.float64]
@@ -83,14 +83,14 @@ def blocks(topology: Topology) -> tuple[Block, ...]:
     return tuple(reversed(result))
 
 
-def limit(topology: Topology, collective: Collective, size_bytes: int) -> Limit:
+def limit(topology: Topology, collective: CollectiveKind, size_bytes: int) -> Limit:
     """Both limits, latency left out. What an all-to-all sends on a dimension does not depend on the order."""
     bandwidth = bytes_per_s(topology)
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         levels = (shards(topology, collective) / np.array(topology.sizes) / bandwidth).tolist()
         worst_s = size_bytes * max(levels)
         return Limit(worst_s, worst_s, tuple(Block((dim,), level) for dim, level in enumerate(levels)))
-    passes = 2 if collective is Collective.ALL_REDUCE else 1
+    passes = 2 if collective is CollectiveKind.ALL_REDUCE else 1
     parts = blocks(topology)
     ideal = passes * size_bytes * (1 - 1 / topology.npus) / float(bandwidth.sum())
     return Limit(ideal, passes * size_bytes * parts[-1].level, parts)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headway.collectives.simulate.cost import MOST_BYTES, Collective
+from headway.collectives.simulate.cost import MOST_BYTES, CollectiveKind
 from headway.errors import BadInput
 from headway.io.json_file import parse_json
 
@@ -35,10 +35,10 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CollectivePlan:
     """Chunks and, per dimension, the steps (chunk, "rs" | "ag" | "a2a") in the order in which they are started."""
 
-    collective: Collective
+    collective: CollectiveKind
     chunks: tuple[Chunk, ...]
     lists: tuple[tuple[Step, ...], ...]
 
@@ -65,18 +65,20 @@ class Plan:
         return np.array(flat, np.int64), begins.astype(np.int64)
 
 
-def phases(collective: Collective, chunk: Chunk) -> list[tuple[str, int]]:
+def phases(collective: CollectiveKind, chunk: Chunk) -> list[tuple[str, int]]:
     """What a chunk does, in time."""
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         return [("a2a", dim) for dim in chunk.a2a]
     return [("rs", dim) for dim in chunk.rs] + [("ag", dim) for dim in chunk.ag]
 
 
-def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, listed: Ints, begins: Ints) -> Plan:
+def plan_from_arrays(
+    collective: CollectiveKind, chunk_bytes: Ints, rs: Ints, listed: Ints, begins: Ints
+) -> CollectivePlan:
     """The value for arrays that a scheduler made; an all-gather goes back the way of the reduce-scatter."""
-    shrinks = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
-    grows = collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER)
-    whole = collective is Collective.ALL_TO_ALL
+    shrinks = collective in (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
+    grows = collective in (CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER)
+    whole = collective is CollectiveKind.ALL_TO_ALL
     orders = zip(chunk_bytes.tolist(), map(tuple, rs.tolist()), strict=True)
     chunks = tuple(
         Chunk(data, way if shrinks else (), way[::-1] if grows else (), way if whole else ()) for data, way in orders
@@ -84,13 +86,13 @@ def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, listed
     kinds = [kind for kind, _ in phases(collective, chunks[0])]
     steps = [(op // len(kinds), kinds[op % len(kinds)]) for op in listed.tolist()]
     lists = tuple(tuple(steps[begin:end]) for begin, end in itertools.pairwise(begins.tolist()))
-    return Plan(collective, chunks, lists)
+    return CollectivePlan(collective, chunks, lists)
 
 
-def plan_to_json(plan: Plan) -> str:
+def plan_to_json(plan: CollectivePlan) -> str:
     """The file that the runtime executes (`--plan`): dimensions and chunks are counted from 0."""
     chunks = [asdict(chunk) for chunk in plan.chunks]
-    if plan.collective is not Collective.ALL_TO_ALL:
+    if plan.collective is not CollectiveKind.ALL_TO_ALL:
         for row in chunks:
             del row["a2a"]
     return json.dumps({"chunks": chunks, "lists": plan.lists}) + "\n"
@@ -102,7 +104,7 @@ class _PlanFile(BaseModel):
     lists: tuple[tuple[Step, ...], ...] = Field(min_length=1)
 
 
-def plan_from_json(text: str, where: str = "plan") -> Plan:
+def plan_from_json(text: str, where: str = "plan") -> CollectivePlan:
     """Read a plan back; every operation must be there exactly once, and every order must visit all dimensions."""
     try:
         rows = _PlanFile.model_validate(parse_json(text, where, "plan", most_bytes=None))
@@ -110,20 +112,20 @@ def plan_from_json(text: str, where: str = "plan") -> Plan:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{where}: field {field or 'chunks'}: {first['msg']}") from None
-    plan = Plan(_collective_of(rows.chunks[0]), rows.chunks, rows.lists)
+    plan = CollectivePlan(_collective_of(rows.chunks[0]), rows.chunks, rows.lists)
     _check(plan, where)
     return plan
 
 
-def _collective_of(chunk: Chunk) -> Collective:
+def _collective_of(chunk: Chunk) -> CollectiveKind:
     if chunk.a2a:
-        return Collective.ALL_TO_ALL
+        return CollectiveKind.ALL_TO_ALL
     if chunk.rs and chunk.ag:
-        return Collective.ALL_REDUCE
-    return Collective.REDUCE_SCATTER if chunk.rs else Collective.ALL_GATHER
+        return CollectiveKind.ALL_REDUCE
+    return CollectiveKind.REDUCE_SCATTER if chunk.rs else CollectiveKind.ALL_GATHER
 
 
-def _check(plan: Plan, where: str) -> None:
+def _check(plan: CollectivePlan, where: str) -> None:
     dims = list(range(len(plan.lists)))
     wanted: list[list[Step]] = [[] for _ in dims]
     for number, chunk in enumerate(plan.chunks):

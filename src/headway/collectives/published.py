@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from headway.collectives.draft import Draft, Task, draft_by_queues
 from headway.collectives.simulate import kernels
-from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, shards, split_bytes
+from headway.collectives.simulate.cost import CollectiveKind, latencies_ps, ps_per_byte, shards, split_bytes
 from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
@@ -19,7 +19,9 @@ def baseline(task: Task, intra: str, chunks: int) -> Draft:
     parts = split_bytes(task.size_bytes, chunks)
     dims = len(task.topology.dimensions)
     rs = np.tile(np.arange(dims), (chunks, 1))
-    return draft_by_queues(task, parts, rs, intra, "baseline", dims if task.collective is Collective.ALL_REDUCE else -1)
+    return draft_by_queues(
+        task, parts, rs, intra, "baseline", dims if task.collective is CollectiveKind.ALL_REDUCE else -1
+    )
 
 
 def themis(task: Task, intra: str, chunks: int) -> Draft:
@@ -29,7 +31,7 @@ def themis(task: Task, intra: str, chunks: int) -> Draft:
     return draft_by_queues(task, parts, rs, intra, "themis")
 
 
-def fresh_tracker(topology: Topology, collective: Collective, intra: str) -> Floats:
+def fresh_tracker(topology: Topology, collective: CollectiveKind, intra: str) -> Floats:
     """The load tracker when the network is idle.
 
     In the text it starts at the fixed delay of one phase on each dimension (section 4.3), as it does here under `scf`,
@@ -40,7 +42,7 @@ def fresh_tracker(topology: Topology, collective: Collective, intra: str) -> Flo
     return latencies_ps(topology, collective).astype(np.float64)
 
 
-def themis_orders(topology: Topology, collective: Collective, parts: Ints, tracker_ps: Floats) -> Ints:
+def themis_orders(topology: Topology, collective: CollectiveKind, parts: Ints, tracker_ps: Floats) -> Ints:
     """One order per chunk; the tracker keeps the loads for collectives that are issued on top of this one.
 
     An all-gather takes the reverse of what a reduce-scatter would (most loaded first). An all-to-all loads every
@@ -48,7 +50,7 @@ def themis_orders(topology: Topology, collective: Collective, parts: Ints, track
     """
     sizes = np.array(topology.sizes, np.int64)
     inverse = ps_per_byte(topology)
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         tracker_ps += shards(topology, collective) / sizes * inverse * parts.sum()
         return np.tile(np.arange(len(sizes)), (len(parts), 1))
     orders: Ints = kernels.themis_orders(parts, sizes, inverse, tracker_ps)

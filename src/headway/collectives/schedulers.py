@@ -7,10 +7,10 @@ from headway.collectives.best import best, chunk_counts
 from headway.collectives.draft import Task
 from headway.collectives.latency_limit import latency_limit_s
 from headway.collectives.limit import Limit, limit
-from headway.collectives.plan import Plan
+from headway.collectives.plan import CollectivePlan
 from headway.collectives.published import baseline, themis
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.simulate.play import Timeline
+from headway.collectives.simulate.cost import CollectiveKind
+from headway.collectives.simulate.play import PhaseTimeline
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
 from headway.io.json_file import shown
@@ -28,19 +28,19 @@ FIXED = "@"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SchedulerOutcome:
     """A plan, when it runs, and how good that is."""
 
     topology: Topology
-    collective: Collective
+    collective: CollectiveKind
     size_bytes: int
     scheduler: str
     intra: str
     maker: str
     method: str  # the name in tables: with its discipline, and its number of chunks if that was fixed
     in_flight: int
-    plan: Plan
-    timeline: Timeline
+    plan: CollectivePlan
+    timeline: PhaseTimeline
     limit: Limit
     latency_limit_s: float
 
@@ -70,12 +70,12 @@ def schedule(
     size_bytes: int,
     *,
     scheduler: str = "best",
-    collective: Collective = Collective.ALL_REDUCE,
+    collective: CollectiveKind = CollectiveKind.ALL_REDUCE,
     intra: str | None = None,
     chunks: int | None = None,
     in_flight: int = 1,
     most_chunks: int = AUTO_CHUNKS,
-) -> Outcome:
+) -> SchedulerOutcome:
     """Plan and simulate one collective.
 
     `chunks` is exact for baseline and themis and a maximum for best. Left out, each of them chooses the quickest of the
@@ -97,7 +97,7 @@ def schedule(
         method = f"{scheduler}-{inside}" if scheduler == "themis" else scheduler
         method += f"{FIXED}{chunks}" if chunks else ""
     details = draft.intra, draft.maker, method, in_flight, draft.plan(), draft.timeline()
-    return Outcome(topology, collective, size_bytes, scheduler, *details, *bounds(task))
+    return SchedulerOutcome(topology, collective, size_bytes, scheduler, *details, *bounds(task))
 
 
 def bounds(task: Task) -> tuple[Limit, float]:
@@ -107,8 +107,13 @@ def bounds(task: Task) -> tuple[Limit, float]:
 
 
 def schedule_named(
-    method: str, topology: Topology, size_bytes: int, collective: Collective, most_chunks: int | None, in_flight: int
-) -> Outcome:
+    method: str,
+    topology: Topology,
+    size_bytes: int,
+    collective: CollectiveKind,
+    most_chunks: int | None,
+    in_flight: int,
+) -> SchedulerOutcome:
     """The same by the name of a method: `themis-scf` is the scheduler themis with scf inside a dimension, and
     `themis-scf@64` that with exactly 64 chunks. Whatever is not fixed chooses among up to `most_chunks`."""
     name, fixed = fixed_chunks(method)

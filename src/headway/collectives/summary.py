@@ -5,13 +5,13 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any, TypeVar
 
-from headway.collectives.schedulers import Outcome, fixed_chunks
+from headway.collectives.schedulers import SchedulerOutcome, fixed_chunks
 from headway.collectives.training.iteration import Iteration
 
-One = TypeVar("One", Outcome, Iteration)
+One = TypeVar("One", SchedulerOutcome, Iteration)
 
 
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
+def outcome_json(outcome: SchedulerOutcome) -> dict[str, Any]:
     """The contract of `headway collective --json`; dimensions are counted from 0, as in the plan file."""
     return {
         "topology": outcome.topology.name,
@@ -40,7 +40,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def means(rows: Sequence[Sequence[Outcome]], methods: Sequence[str]) -> list[dict[str, Any]]:
+def means(rows: Sequence[Sequence[SchedulerOutcome]], methods: Sequence[str]) -> list[dict[str, Any]]:
     """Averages over topologies for each method."""
     return [
         {

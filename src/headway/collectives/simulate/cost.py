@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.errors import BadInput
 
 PS_PER_S = 10**12
@@ -36,7 +36,7 @@ PS_PER_NS = 1000
 PS_PER_BYTE_AT_1_GBPS = 8000.0
 
 
-class Collective(StrEnum):
+class CollectiveKind(StrEnum):
     """What is communicated. The size of an all-gather is that of its result, as for the all-reduce that ends with
     it."""
 
@@ -46,36 +46,36 @@ class Collective(StrEnum):
     ALL_TO_ALL = "all-to-all"
 
 
-def steps(dimension: Dimension, collective: Collective) -> int:
+def steps(dimension: Dimension, collective: CollectiveKind) -> int:
     """How many times a phase on this dimension waits for the network's latency."""
-    if dimension.kind is Kind.RING:
-        return dimension.size // 2 if collective is Collective.ALL_TO_ALL else dimension.size - 1
-    if dimension.kind is Kind.FULLY_CONNECTED or collective is Collective.ALL_TO_ALL:
+    if dimension.kind is DimensionKind.RING:
+        return dimension.size // 2 if collective is CollectiveKind.ALL_TO_ALL else dimension.size - 1
+    if dimension.kind is DimensionKind.FULLY_CONNECTED or collective is CollectiveKind.ALL_TO_ALL:
         return 1
     return (dimension.size - 1).bit_length()
 
 
-def shards_sent(dimension: Dimension, collective: Collective) -> int:
+def shards_sent(dimension: Dimension, collective: CollectiveKind) -> int:
     """How many shards an NPU sends in a phase on this dimension, with those that it passes on for others."""
-    if dimension.kind is Kind.RING and collective is Collective.ALL_TO_ALL:
+    if dimension.kind is DimensionKind.RING and collective is CollectiveKind.ALL_TO_ALL:
         return dimension.size**2 // 4
     return dimension.size - 1
 
 
-def phase_latency_ps(dimension: Dimension, collective: Collective) -> int:
+def phase_latency_ps(dimension: Dimension, collective: CollectiveKind) -> int:
     """The fixed delay A_k of one phase (section 4.3): steps x latency of a step."""
-    links = 2 if dimension.kind is Kind.SWITCH else 1
+    links = 2 if dimension.kind is DimensionKind.SWITCH else 1
     return round(steps(dimension, collective) * links * dimension.latency_ns * PS_PER_NS)
 
 
 @lru_cache(maxsize=1024)
-def latencies_ps(topology: Topology, collective: Collective) -> NDArray[np.int64]:
+def latencies_ps(topology: Topology, collective: CollectiveKind) -> NDArray[np.int64]:
     """The fixed delay of a phase on every dimension."""
     return np.array([phase_latency_ps(dimension, collective) for dimension in topology.dimensions], np.int64)
 
 
 @lru_cache(maxsize=1024)
-def shards(topology: Topology, collective: Collective) -> NDArray[np.int64]:
+def shards(topology: Topology, collective: CollectiveKind) -> NDArray[np.int64]:
     """How many shards an NPU sends in a phase on every dimension."""
     return np.array([shards_sent(dimension, collective) for dimension in topology.dimensions], np.int64)
 

@@ -15,7 +15,7 @@ from headway.collectives.best import share_out
 from headway.collectives.published import fresh_tracker, themis_orders
 from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate import kernels
-from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.cost import PS_PER_S, CollectiveKind, split_bytes
 from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.simulate.operations import LONGEST_PS, RANKS, operations, queue_keys
 from headway.collectives.simulate.steps import stepped, steps_of
@@ -31,10 +31,10 @@ MOST_OPERATIONS = 250_000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CollectiveRequest:
     """A collective that is wanted: what, how much, when it is issued, and how urgent it is."""
 
-    collective: Collective
+    collective: CollectiveKind
     size_bytes: int
     issue_s: float = 0.0
     priority: int = 0
@@ -67,7 +67,7 @@ class Graph:
         self._edges(after, np.array([here]))
         return here
 
-    def collective(self, request: Request, after: Sequence[int]) -> Ints:
+    def collective(self, request: CollectiveRequest, after: Sequence[int]) -> Ints:
         """All chunks of a collective, starting after all of `after`; returns the last operation of each chunk."""
         if not 0 <= request.priority < MOST_PRIORITIES:
             raise BadInput(f"priority {request.priority}: it must be between 0 and {MOST_PRIORITIES - 1}, higher first")
@@ -75,7 +75,7 @@ class Graph:
         ops = operations(self.topology, request.collective, parts, rs, np.ascontiguousarray(rs[:, ::-1]))
         _, _, intra = self.method.partition("-")
         rank, bid = queue_keys(intra or "fifo", ops)
-        if self.method == "baseline" and request.collective is Collective.ALL_REDUCE:
+        if self.method == "baseline" and request.collective is CollectiveKind.ALL_REDUCE:
             rank = bid = np.where(ops.chains.to_come == ops.phases // 2 - 1, -1, 0)
         self._lasts(request.issue_s * PS_PER_S + float(ops.rows["occupy_ps"].sum() + ops.rows["latency_ps"].sum()))
         level = (MOST_PRIORITIES - request.priority) * RANKS
@@ -107,12 +107,12 @@ class Graph:
         result: Ints = progress["finish_ps"]
         return result
 
-    def _orders(self, request: Request) -> tuple[Ints, Ints]:
+    def _orders(self, request: CollectiveRequest) -> tuple[Ints, Ints]:
         chunks = min(self.chunks, request.size_bytes)
         parts = split_bytes(request.size_bytes, chunks)
         dims = len(self.topology.dimensions)
         kind, _, intra = self.method.partition("-")
-        if kind == "baseline" or request.collective is Collective.ALL_TO_ALL:
+        if kind == "baseline" or request.collective is CollectiveKind.ALL_TO_ALL:
             return parts, np.tile(np.arange(dims), (chunks, 1))
         if kind == "limit":
             return share_out(optimal_mix(self.topology), request.size_bytes, chunks, 1.0)
@@ -148,7 +148,7 @@ def chunk_choices(most_chunks: int) -> list[int]:
 
 
 def run_together(
-    topology: Topology, requests: Sequence[Request], method: str, chunks: int = 64, in_flight: int = 1
+    topology: Topology, requests: Sequence[CollectiveRequest], method: str, chunks: int = 64, in_flight: int = 1
 ) -> list[float]:
     """When each of several collectives in flight ends, in s, with exactly `chunks` chunks each."""
     graph = Graph(topology, method, chunks, in_flight)
@@ -158,7 +158,7 @@ def run_together(
 
 
 def run_together_freely(
-    topology: Topology, requests: Sequence[Request], method: str, most_chunks: int = 64, in_flight: int = 1
+    topology: Topology, requests: Sequence[CollectiveRequest], method: str, most_chunks: int = 64, in_flight: int = 1
 ) -> list[float]:
     """The same with the number of chunks that ends all of them first; `best` chooses among all methods, too."""
     ways = [(name, count) for name in ways_of(method) for count in chunk_choices(most_chunks)]

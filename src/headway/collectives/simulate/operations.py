@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, shards
+from headway.collectives.simulate.cost import CollectiveKind, latencies_ps, ps_per_byte, shards
 from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
@@ -41,7 +41,7 @@ class Operations:
     """Phases of chunks, flattened. `larger_bytes` is the data at a phase's larger end, `group` the size of its dimension."""
 
     topology: Topology
-    collective: Collective
+    collective: CollectiveKind
     phases: int
     dim: Ints
     group: Ints
@@ -51,11 +51,11 @@ class Operations:
     rows: NDArray[Any]  # as the kernels take them; whoever runs them through queues sets rank and bid
 
 
-def phase_dims(collective: Collective, rs: Ints, ag: Ints) -> Ints:
+def phase_dims(collective: CollectiveKind, rs: Ints, ag: Ints) -> Ints:
     """The dimensions that each chunk visits, in time (chunks x phases)."""
-    if collective is Collective.ALL_REDUCE:
+    if collective is CollectiveKind.ALL_REDUCE:
         return np.concatenate([rs, ag], axis=1)
-    return ag if collective is Collective.ALL_GATHER else rs
+    return ag if collective is CollectiveKind.ALL_GATHER else rs
 
 
 def shrinking_bytes(chunk_bytes: Ints, orders: Ints, sizes: Ints) -> Ints:
@@ -68,16 +68,16 @@ def shrinking_bytes(chunk_bytes: Ints, orders: Ints, sizes: Ints) -> Ints:
     return data
 
 
-def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs: Ints, ag: Ints) -> Operations:
+def operations(topology: Topology, collective: CollectiveKind, chunk_bytes: Ints, rs: Ints, ag: Ints) -> Operations:
     """All operations of one collective, each chunk a chain."""
     sizes = np.array(topology.sizes, np.int64)
     dims = phase_dims(collective, rs, ag)
     data = []
-    if collective is Collective.ALL_TO_ALL:
+    if collective is CollectiveKind.ALL_TO_ALL:
         data.append(np.repeat(chunk_bytes[:, None], rs.shape[1], axis=1))
-    if collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER):
+    if collective in (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER):
         data.append(shrinking_bytes(chunk_bytes, rs, sizes))
-    if collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER):
+    if collective in (CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER):
         data.append(shrinking_bytes(chunk_bytes, ag[:, ::-1], sizes)[:, ::-1])
     larger = np.concatenate(data, axis=1).ravel()
     chunks, phases = dims.shape
@@ -111,7 +111,7 @@ def chains(chunks: int, phases: int) -> Chains:
 
 def _rounded_down(ops: Operations) -> Ints:
     """The data at each phase's larger end when shards are rounded down and an all-gather grows what is left."""
-    if ops.collective is not Collective.ALL_REDUCE:
+    if ops.collective is not CollectiveKind.ALL_REDUCE:
         return ops.larger_bytes
     data, half = ops.larger_bytes.reshape(-1, ops.phases).copy(), ops.phases // 2
     groups = ops.group.reshape(data.shape)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.plan import Plan
+from headway.collectives.plan import CollectivePlan
 from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import PS_PER_S
 from headway.collectives.simulate.operations import Operations, operations, slots
@@ -32,7 +32,7 @@ class Sending(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class PhaseTimeline:
     """When every phase of every chunk ended (chunks x phases), for how long it held its link, and what links did."""
 
     dims: Ints
@@ -56,17 +56,17 @@ class Timeline:
         return int(self.sent_bytes[self.dims == dim].sum())
 
 
-def timeline(ops: Operations, progress: NDArray[Any], fine: Steps | None = None) -> Timeline:
+def timeline(ops: Operations, progress: NDArray[Any], fine: Steps | None = None) -> PhaseTimeline:
     """A run in the shape of chunks x phases; `fine` are its steps, if it was played step by step."""
     finish, occupy, latency = progress["finish_ps"], ops.rows["occupy_ps"], ops.rows["latency_ps"]
     sending = Sending(ops.chains.all, finish - latency, occupy)
     if fine:
         sending = Sending(np.repeat(ops.chains.all, np.diff(fine.begins)), fine.until_ps, fine.occupy_ps)
     phases = [column.reshape(-1, ops.phases) for column in (ops.dim, finish, occupy, latency, ops.sent_bytes)]
-    return Timeline(phases[0], phases[1], phases[2], phases[3], phases[4], sending)
+    return PhaseTimeline(phases[0], phases[1], phases[2], phases[3], phases[4], sending)
 
 
-def play(plan: Plan, topology: Topology, in_flight: int = 1) -> Timeline:
+def play(plan: CollectivePlan, topology: Topology, in_flight: int = 1) -> PhaseTimeline:
     """Replay a plan in the simulator; its time is exactly what the scheduler reported for the same topology."""
     if len(plan.lists) != len(topology.dimensions):
         raise BadInput(
@@ -122,7 +122,7 @@ def impaired(topology: Topology, degraded: Mapping[int, float], straggler: float
     return replace(topology, dimensions=tuple(changed))
 
 
-def utilisation_over_time(line: Timeline, topology: Topology, bins: int) -> NDArray[np.float64]:
+def utilisation_over_time(line: PhaseTimeline, topology: Topology, bins: int) -> NDArray[np.float64]:
     """The share of each dimension's bandwidth in use, in equal slices of time (dimensions x bins)."""
     end = max(1, int(line.finish_ps.max()))
     edges = np.linspace(0, end, bins + 1)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.simulate import kernels
-from headway.collectives.simulate.cost import Collective, steps
+from headway.collectives.simulate.cost import CollectiveKind, steps
 from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.simulate.operations import Chains, Operations, chains
-from headway.collectives.topology.model import Dimension, Kind
+from headway.collectives.topology.model import Dimension, DimensionKind
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -59,16 +59,16 @@ def steps_of(ops: Operations) -> Steps:
 
 def _grows(ops: Operations) -> NDArray[np.bool_]:
     """Which phases belong to an all-gather."""
-    if ops.collective is Collective.ALL_REDUCE:
+    if ops.collective is CollectiveKind.ALL_REDUCE:
         return ops.chains.to_come < ops.phases // 2
-    return np.full(len(ops.dim), ops.collective is Collective.ALL_GATHER)
+    return np.full(len(ops.dim), ops.collective is CollectiveKind.ALL_GATHER)
 
 
 @lru_cache(maxsize=1024)
-def _parts(dimension: Dimension, collective: Collective, growing: bool, most: int) -> Floats:
+def _parts(dimension: Dimension, collective: CollectiveKind, growing: bool, most: int) -> Floats:
     """The share of a phase's bytes that each of its steps sends."""
-    count = min(most, 1 if collective is Collective.ALL_TO_ALL else steps(dimension, collective))
-    if dimension.kind is not Kind.SWITCH or count == 1:
+    count = min(most, 1 if collective is CollectiveKind.ALL_TO_ALL else steps(dimension, collective))
+    if dimension.kind is not DimensionKind.SWITCH or count == 1:
         return np.full(count, 1 / count)
     sent, remaining = list[int](), dimension.size
     while remaining > 1:

@@ -28,7 +28,7 @@ def check_speed(what: str, link_gbps: float, latency_ns: float) -> None:
         raise BadInput(f"{what} with a latency of {latency_ns:g} ns: it must be between 0 and 1 s")
 
 
-class Kind(StrEnum):
+class DimensionKind(StrEnum):
     """How the NPUs of one group are connected."""
 
     RING = "ring"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 class Dimension:
     """One level of the network: groups of `size` NPUs, each NPU sending at `link_gbps`."""
 
-    kind: Kind
+    kind: DimensionKind
     size: int
     link_gbps: float
     latency_ns: float = 0.0

@@ -1,12 +1,12 @@
 """Topologies by name: the six of the Themis paper (table 2), the system of its introduction, and a present-day one."""
 
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.errors import unknown
 
-SW, RING, FC = Kind.SWITCH, Kind.RING, Kind.FULLY_CONNECTED
+SW, RING, FC = DimensionKind.SWITCH, DimensionKind.RING, DimensionKind.FULLY_CONNECTED
 
 
-def _topology(name: str, *dimensions: tuple[Kind, int, float, float]) -> Topology:
+def _topology(name: str, *dimensions: tuple[DimensionKind, int, float, float]) -> Topology:
     return Topology(name, tuple(Dimension(*dimension) for dimension in dimensions))
 
 

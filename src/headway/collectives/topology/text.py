@@ -10,7 +10,7 @@ The YAML file:
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.collectives.topology.presets import preset
 from headway.errors import BadInput, unknown
 from headway.io.json_file import shown
@@ -72,10 +72,10 @@ def topology_of(rows: TopologyFile, where: str, title: str) -> Topology:
 
 
 def _dimension(where: str, kind: str, size: int, bandwidth: str, latency: str) -> Dimension:
-    known = [known.value for known in Kind]
+    known = [known.value for known in DimensionKind]
     try:
         if kind.lower() not in known:
             raise unknown("kind of dimension", kind, known)
-        return Dimension(Kind(kind.lower()), size, gbps(bandwidth), nanoseconds(latency))
+        return Dimension(DimensionKind(kind.lower()), size, gbps(bandwidth), nanoseconds(latency))
     except BadInput as error:
         raise BadInput(f"{where}: {error}") from None

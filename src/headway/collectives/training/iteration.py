@@ -13,12 +13,12 @@ from typing import Any
 
 from headway.collectives.limit import bytes_per_s
 from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule_named
-from headway.collectives.simulate.cost import PS_PER_S, Collective
-from headway.collectives.simulate.graph import Graph, Request, chunk_choices, ways_of
+from headway.collectives.simulate.cost import PS_PER_S, CollectiveKind
+from headway.collectives.simulate.graph import CollectiveRequest, Graph, chunk_choices, ways_of
 from headway.collectives.topology.model import Topology
 from headway.collectives.training.text_iteration import bucketed, text_run
 from headway.collectives.training.textfile import TextWorkload
-from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, Workload
+from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, TrainingWorkload
 from headway.errors import BadInput
 
 # What an NPU sustains: about 40 % of the 312 Tflop/s (16 bit) of the accelerators of the paper's time.
@@ -90,7 +90,9 @@ class Settings:
             raise BadInput("chunks, bucket, chunks in flight and bytes of a gradient must each be at least 1")
 
 
-def iterate(model: Workload | TextWorkload, topology: Topology, settings: Settings | None = None) -> list[Iteration]:
+def iterate(
+    model: TrainingWorkload | TextWorkload, topology: Topology, settings: Settings | None = None
+) -> list[Iteration]:
     """One iteration under the baseline, Themis (fifo, scf) and best, each with the number of chunks that suits it; then
     the first three with exactly `settings.chunks`, as the papers have it."""
     usual = settings or Settings()
@@ -106,7 +108,7 @@ def iterate(model: Workload | TextWorkload, topology: Topology, settings: Settin
     return rows + iterate_fixed(model, topology, usual)
 
 
-def iterate_fixed(model: Workload | TextWorkload, topology: Topology, settings: Settings) -> list[Iteration]:
+def iterate_fixed(model: TrainingWorkload | TextWorkload, topology: Topology, settings: Settings) -> list[Iteration]:
     """One iteration under the baseline and Themis with exactly `settings.chunks`."""
     rows = []
     for method in FIXED:
@@ -116,7 +118,7 @@ def iterate_fixed(model: Workload | TextWorkload, topology: Topology, settings: 
 
 
 def _run(
-    model: Workload | TextWorkload, topology: Topology, way: str, settings: Settings, method: str
+    model: TrainingWorkload | TextWorkload, topology: Topology, way: str, settings: Settings, method: str
 ) -> tuple[float, float]:
     """Time and computation of one iteration, in s."""
     if isinstance(model, TextWorkload):
@@ -144,17 +146,19 @@ def _run(
     return passes.run(before_s + before_wait_s), compute_s
 
 
-def _blocking_s(model: Workload, topology: Topology, mapping: Mapping, method: str, settings: Settings) -> float:
+def _blocking_s(
+    model: TrainingWorkload, topology: Topology, mapping: Mapping, method: str, settings: Settings
+) -> float:
     """How long one tensor-parallel all-reduce takes under this scheduler."""
     size = max(layer.tensor_bytes for layer in model.layers) * model.samples
     if not mapping.tensor or not size:
         return 0.0
-    part, kind = topology.part(mapping.tensor), Collective.ALL_REDUCE
+    part, kind = topology.part(mapping.tensor), CollectiveKind.ALL_REDUCE
     return schedule_named(method, part, size, kind, None, settings.in_flight).time_s
 
 
 def _pipeline_s(
-    model: Workload, topology: Topology, mapping: Mapping, stages: int, one_pass_s: float, waits_s: float
+    model: TrainingWorkload, topology: Topology, mapping: Mapping, stages: int, one_pass_s: float, waits_s: float
 ) -> tuple[float, float]:
     """Computation and waiting before the last microbatch of the first stage (1F1B): the others, and the bubble."""
     others = model.microbatches - 1 + (stages - 1)
@@ -170,7 +174,7 @@ class _Passes:
     """Forward and backward pass of the last microbatch, with its collectives."""
 
     graph: Graph
-    model: Workload
+    model: TrainingWorkload
     layers: Sequence[Layer]
     forward_s: Sequence[float]
     blocked_s: float
@@ -186,7 +190,7 @@ class _Passes:
             # The step needs the norm of all gradients, so parameters are gathered after the last reduce-scatter.
             step = self.graph.compute(0.0, sent)
             for size in sizes:
-                self.graph.collective(Request(Collective.ALL_GATHER, size), (step,))
+                self.graph.collective(CollectiveRequest(CollectiveKind.ALL_GATHER, size), (step,))
         return int(self.graph.run().max()) / PS_PER_S
 
     def _forward(self, start: int) -> int:
@@ -194,13 +198,15 @@ class _Passes:
         for number, layer in enumerate(self.layers):
             after = [last, *gathered[number]]
             if layer.exchange_bytes:
-                after += self.graph.collective(Request(Collective.ALL_TO_ALL, layer.exchange_bytes), (start,)).tolist()
+                after += self.graph.collective(
+                    CollectiveRequest(CollectiveKind.ALL_TO_ALL, layer.exchange_bytes), (start,)
+                ).tolist()
             last = self.graph.compute(self.forward_s[number] + self._blocked(layer), after)
         return last
 
     def _backward(self, last: int) -> tuple[list[int], list[int]]:
         """Returns the operations that end its collectives, and the sizes of the buckets."""
-        kind = Collective.REDUCE_SCATTER if self.model.zero else Collective.ALL_REDUCE
+        kind = CollectiveKind.REDUCE_SCATTER if self.model.zero else CollectiveKind.ALL_REDUCE
         order = range(len(self.layers) - 1, -1, -1)
         gathered = self._gathers(order, last)
         waiting, ends, sizes = 0, list[int](), list[int]()
@@ -210,9 +216,11 @@ class _Passes:
             last = self.graph.compute(span_s, [last, *gathered[number]])
             waiting += self._bytes(layer)
             if layer.exchange_bytes:
-                ends += self.graph.collective(Request(Collective.ALL_TO_ALL, layer.exchange_bytes), (last,)).tolist()
+                ends += self.graph.collective(
+                    CollectiveRequest(CollectiveKind.ALL_TO_ALL, layer.exchange_bytes), (last,)
+                ).tolist()
             if waiting and (waiting >= self.settings.bucket_bytes or number == 0):
-                ends += self.graph.collective(Request(kind, waiting), (last,)).tolist()
+                ends += self.graph.collective(CollectiveRequest(kind, waiting), (last,)).tolist()
                 sizes.append(waiting)
                 waiting = 0
         return ends, sizes
@@ -222,7 +230,7 @@ class _Passes:
         gathered: dict[int, list[int]] = {number: [] for number in order}
         if self.model.zero == 3:
             for number in order:
-                request = Request(Collective.ALL_GATHER, self._bytes(self.layers[number]), priority=1)
+                request = CollectiveRequest(CollectiveKind.ALL_GATHER, self._bytes(self.layers[number]), priority=1)
                 gathered[number] = self.graph.collective(request, (after,)).tolist()
         return gathered
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from headway.collectives.schedulers import schedule_named
-from headway.collectives.simulate.cost import PS_PER_S, Collective
-from headway.collectives.simulate.graph import Graph, Request
+from headway.collectives.simulate.cost import PS_PER_S, CollectiveKind
+from headway.collectives.simulate.graph import CollectiveRequest, Graph
 from headway.collectives.topology.model import Topology
 from headway.collectives.training.textfile import Sent, TextWorkload
 from headway.errors import BadInput
@@ -44,7 +44,7 @@ def text_run(workload: TextWorkload, topology: Topology, graph_of: Callable[[Top
         return known[sent]
 
     graph = graph_of(topology.part(sending) if sending else topology)
-    passes = _Passes(workload, graph, blocked_s, bool(sending))
+    passes = _TextPasses(workload, graph, blocked_s, bool(sending))
     if workload.parallelism == "HYBRID_DLRM":
         passes.recommendation()
     elif workload.parallelism == "DATA":
@@ -73,7 +73,7 @@ def dims_of(workload: TextWorkload, topology: Topology) -> tuple[tuple[int, ...]
 
 
 @dataclass(slots=True)
-class _Passes:
+class _TextPasses:
     """Builds the operations of one iteration."""
 
     workload: TextWorkload
@@ -89,7 +89,7 @@ class _Passes:
         """Send, and go on."""
         if sent.kind is None or not self.sends:
             return []
-        request = Request(sent.kind, sent.size_bytes, priority=priority)
+        request = CollectiveRequest(sent.kind, sent.size_bytes, priority=priority)
         return [int(op) for op in self.graph.collective(request, self._last)]
 
     def data_parallel(self) -> None:
@@ -137,12 +137,12 @@ def bucketed(workload: TextWorkload, bucket_bytes: int) -> TextWorkload:
     waiting, layers = 0, list(workload.layers)
     for number in range(len(layers) - 1, -1, -1):
         sent = layers[number].weight
-        if sent.kind not in (None, Collective.ALL_REDUCE):
+        if sent.kind not in (None, CollectiveKind.ALL_REDUCE):
             continue
         waiting += sent.size_bytes
         full = waiting >= bucket_bytes or number == 0
         layers[number] = replace(
-            layers[number], weight=Sent(Collective.ALL_REDUCE, waiting) if full and waiting else NOTHING
+            layers[number], weight=Sent(CollectiveKind.ALL_REDUCE, waiting) if full and waiting else NOTHING
         )
         waiting = 0 if full else waiting
     return replace(workload, layers=tuple(layers))

@@ -11,16 +11,16 @@ kilobyte after a collective, which we read and leave out. The format says nothin
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from headway.collectives.simulate.cost import MOST_BYTES, Collective
+from headway.collectives.simulate.cost import MOST_BYTES, CollectiveKind
 from headway.errors import BadInput, unknown
 from headway.io.json_file import shown
 
 KINDS = {
     "NONE": None,
-    "ALLREDUCE": Collective.ALL_REDUCE,
-    "ALLGATHER": Collective.ALL_GATHER,
-    "ALLTOALL": Collective.ALL_TO_ALL,
-    "REDUCESCATTER": Collective.REDUCE_SCATTER,
+    "ALLREDUCE": CollectiveKind.ALL_REDUCE,
+    "ALLGATHER": CollectiveKind.ALL_GATHER,
+    "ALLTOALL": CollectiveKind.ALL_TO_ALL,
+    "REDUCESCATTER": CollectiveKind.REDUCE_SCATTER,
 }
 PARALLELISMS = ("DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_TRANSFORMER", "HYBRID_DLRM")
 FIELDS = 12
@@ -34,7 +34,7 @@ LONGEST_NS = 86_400 * 10**9
 class Sent:
     """What is communicated after a part of a layer, if anything."""
 
-    kind: Collective | None
+    kind: CollectiveKind | None
     size_bytes: int
 
 

@@ -32,7 +32,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class TrainingWorkload:
     """A model and how it is trained. Wishes for tensor and pipeline parallelism are met by whole dimensions, at most.
 
     `zero` is the stage: 0 all-reduces gradients; 1 and 2 reduce-scatter them and all-gather parameters after the step;
@@ -63,7 +63,7 @@ def _matrix(name: str, inputs: int, outputs: int, tokens: int = 1) -> Layer:
     return Layer(name, inputs * outputs, 2.0 * inputs * outputs * tokens)
 
 
-def resnet(name: str, blocks: tuple[int, int, int, int]) -> Workload:
+def resnet(name: str, blocks: tuple[int, int, int, int]) -> TrainingWorkload:
     """Bottleneck ResNet on 224x224 images (He et al., table 1): 1x1, 3x3, 1x1 per block, widths doubling per stage."""
     layers = [_conv("stem", 7, 3, 64, 112 * 112)]
     inputs = 64
@@ -81,10 +81,10 @@ def resnet(name: str, blocks: tuple[int, int, int, int]) -> Workload:
             inputs = 4 * width
     layers.append(_matrix("classifier", 2048, 1000))
     # 32 images per NPU, as in the paper's evaluation.
-    return Workload(name, tuple(layers), samples=32)
+    return TrainingWorkload(name, tuple(layers), samples=32)
 
 
-def gnmt() -> Workload:
+def gnmt() -> TrainingWorkload:
     """GNMT (Wu et al.): 8 + 8 LSTM layers of 1024, the first bidirectional, attention fed to all of the decoder."""
     hidden, vocabulary, tokens = 1024, 32_000, 50
 
@@ -99,24 +99,26 @@ def gnmt() -> Workload:
     output = _matrix("output", hidden, vocabulary, tokens)
     layers = (embedding, *encoder, Layer("target", vocabulary * hidden, 0.0), attention, *decoder, output)
     # 128 sentences per NPU, of 50 tokens on average.
-    return Workload("gnmt", layers, samples=128)
+    return TrainingWorkload("gnmt", layers, samples=128)
 
 
-def _dlrm(name: str, tables: int, width: int, samples: int, bottom: tuple[int, ...], top: tuple[int, ...]) -> Workload:
+def _dlrm(
+    name: str, tables: int, width: int, samples: int, bottom: tuple[int, ...], top: tuple[int, ...]
+) -> TrainingWorkload:
     """Two stacks of matrices and embedding tables spread over all NPUs, whose rows are exchanged by all-to-alls."""
     exchange_bytes = tables * width * samples * BYTES_PER_VALUE
     layers = [_matrix(f"bottom{i + 1}", *pair) for i, pair in enumerate(itertools.pairwise(bottom))]
     layers.append(Layer("interaction", 0, 2.0 * (tables + 1) ** 2 * width, 0, exchange_bytes))
     layers += [_matrix(f"top{i + 1}", *pair) for i, pair in enumerate(itertools.pairwise(top))]
-    return Workload(name, tuple(layers), samples=samples)
+    return TrainingWorkload(name, tuple(layers), samples=samples)
 
 
-def dlrm() -> Workload:
+def dlrm() -> TrainingWorkload:
     """DLRM (Naumov et al.; sizes of MLPerf): 26 tables of width 128."""
     return _dlrm("dlrm", 26, 128, 512, (13, 512, 256, 128), (479, 1024, 1024, 512, 256, 1))
 
 
-def dlrm_large() -> Workload:
+def dlrm_large() -> TrainingWorkload:
     """A DLRM of the size that Themis's authors simulate: 57.4 million parameters in its matrices.
 
     The widths are worked out from the layer times and the 114,823,168 bytes of gradients (16 bit) in the workload file of
@@ -125,7 +127,7 @@ def dlrm_large() -> Workload:
     return _dlrm("dlrm-large", 16, 64, 512, (1600, *[1024] * 6, 64), (4160, *[2048] * 11, 1))
 
 
-def transformer_1t() -> Workload:
+def transformer_1t() -> TrainingWorkload:
     """A GPT of 10^12 parameters (Narayanan et al.): 128 layers of 25600, sequences of 2048; tensor parallel and
     ZeRO-2."""
     hidden, tokens, vocabulary = 25_600, 2048, 51_200
@@ -133,7 +135,7 @@ def transformer_1t() -> Workload:
     flop = 2.0 * 12 * hidden * hidden * tokens + 4.0 * tokens * tokens * hidden
     activation = tokens * hidden * BYTES_PER_VALUE
     layers += [Layer(f"block{number + 1}", 12 * hidden * hidden, flop, activation) for number in range(128)]
-    return Workload("transformer-1t", tuple(layers), samples=16, tensor=128, zero=2)
+    return TrainingWorkload("transformer-1t", tuple(layers), samples=16, tensor=128, zero=2)
 
 
 def _llama(hidden: int, wide: int, blocks: int, tensor_bytes: int = 0) -> tuple[Layer, ...]:
@@ -145,15 +147,15 @@ def _llama(hidden: int, wide: int, blocks: int, tensor_bytes: int = 0) -> tuple[
     return Layer("embedding", vocabulary * hidden, 0.0), *middle, _matrix("output", hidden, vocabulary, tokens)
 
 
-def llm_405b() -> Workload:
+def llm_405b() -> TrainingWorkload:
     """A large LLM (the sizes of Llama 3 405B): tensor 8, pipeline 16, ZeRO-1."""
     activation = LLAMA_TOKENS * 16_384 * BYTES_PER_VALUE
-    return Workload("llm-405b", _llama(16_384, 53_248, 126, activation), 1, 8, 16, 32, 1, activation)
+    return TrainingWorkload("llm-405b", _llama(16_384, 53_248, 126, activation), 1, 8, 16, 32, 1, activation)
 
 
-def llm_8b() -> Workload:
+def llm_8b() -> TrainingWorkload:
     """A small LLM (the sizes of Llama 3 8B), fully sharded: ZeRO-3 over all NPUs."""
-    return Workload("llm-8b", _llama(4096, 14_336, 32), samples=1, zero=3)
+    return TrainingWorkload("llm-8b", _llama(4096, 14_336, 32), samples=1, zero=3)
 
 
 WORKLOADS = {
@@ -168,7 +170,7 @@ WORKLOADS = {
 }
 
 
-def workload(name: str) -> Workload:
+def workload(name: str) -> TrainingWorkload:
     """The workload of that name, or an error that names the closest."""
     if name.lower() not in WORKLOADS:
         raise unknown("workload", name, WORKLOADS)
