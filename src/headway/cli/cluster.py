@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.manager_options import (
-    COUNT,
-    FROM_ZERO,
     JobArgument,
     Session,
     add_command,
@@ -18,10 +16,10 @@ from headway.cli.manager_options import (
     print_notes,
     print_view,
 )
-from headway.cli.operate.selection import one_job
+from headway.cli.operate.selection import one_job, state_names
 from headway.cli.tables.terminal import plain
 from headway.errors import BadInput, unknown
-from headway.io.numbers import Range
+from headway.io.numbers import COUNT, FROM_ZERO, Range
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
 if TYPE_CHECKING:
@@ -54,16 +52,13 @@ def queue(
 
     Example: headway queue --state PENDING --watch
     """
-    states, client = [each.upper() for each in state or ()], session.client
-    for each in states:
-        if each not in SHOWN_STATES:
-            raise unknown("state", each, SHOWN_STATES)
+    states, client = state_names(state or ()), session.client
     if session.as_json:
         print_json(client.jobs(user=user, state=states, name=name))
         return
     from headway.cli.tables.live import queue_view, watch_view
 
-    chosen = states or (SHOWN_STATES if everything else None)
+    chosen = tuple(states) or (SHOWN_STATES if everything else None)
 
     def view() -> "RenderableType":
         return queue_view(client, user=user, states=chosen, name=name, limit=limit)

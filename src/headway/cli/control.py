@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import Session, add_command, note
-from headway.cli.operate.selection import Filters, ask, chosen, first_of_array
+from headway.cli.operate.selection import ask, chosen, first_of_array, is_filtered, state_names
+from headway.client.job import JobQuery
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -30,19 +31,19 @@ YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again before 
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class JobSelection:
     """The jobs that a verb is for, and whether it has been said that many may be changed."""
 
     words: Sequence[str]
-    filters: Filters
+    query: JobQuery
     yes: bool
 
     def numbers(self, session: Session, verb: str, state: str = "") -> list[int]:
         """Their numbers. A verb that applies to one state takes the jobs in that state where filters name none."""
-        filters = self.filters
-        if state and filters and not filters.states:
-            filters = replace(filters, states=(state,))
-        return chosen(session.client, self.words, filters, verb, self.yes)
+        query = self.query
+        if state and is_filtered(query) and not query.states:
+            query = replace(query, states=frozenset([state]))
+        return chosen(session.client, self.words, query, verb, self.yes)
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +65,13 @@ def _with_choice(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(session: Session, jobs: list[str] | None, yes: bool, **options: Any) -> None:
         user, state, name, queue = (options.pop(each) for each in FILTERS)
-        command(session, Choice(jobs or (), Filters(user, state or (), name, queue), yes), **options)
+        command(
+            session,
+            JobSelection(
+                jobs or (), JobQuery(user=user, states=state_names(state or ()), name=name or "", queue=queue), yes
+            ),
+            **options,
+        )
 
     own = [parameter.replace(kind=keyword) for parameter in own]
     run.__signature__ = inspect.Signature([session, *of_choice, *own])  # type: ignore[attr-defined]
@@ -73,7 +80,7 @@ def _with_choice(command: Callable[..., None]) -> Callable[..., None]:
 
 def cancel(
     session: Session,
-    choice: Choice,
+    choice: JobSelection,
     now: Annotated[bool, typer.Option("--now", help="Kill at once, without a grace.")] = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the jobs have ended.")] = False,
 ) -> None:
@@ -84,7 +91,7 @@ def cancel(
     _act(session, "cancel", choice.numbers(session, "cancel"), now, wait)
 
 
-def hold(session: Session, choice: Choice) -> None:
+def hold(session: Session, choice: JobSelection) -> None:
     """Keep waiting jobs from starting, until they are released. Jobs that run are left alone: see requeue --hold.
 
     Example: headway hold 12
@@ -92,7 +99,7 @@ def hold(session: Session, choice: Choice) -> None:
     _act(session, "hold", choice.numbers(session, "hold", "PENDING"))
 
 
-def release(session: Session, choice: Choice) -> None:
+def release(session: Session, choice: JobSelection) -> None:
     """Let held jobs start again.
 
     Example: headway release 12
@@ -102,7 +109,7 @@ def release(session: Session, choice: Choice) -> None:
 
 def requeue(
     session: Session,
-    choice: Choice,
+    choice: JobSelection,
     hold: Annotated[
         bool, typer.Option("--hold", help="Keep them from starting again until they are released.")
     ] = False,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import COUNT, FROM_ZERO, number_option
+from headway.cli.manager_options import number_option
 from headway.errors import BadInput
+from headway.io.numbers import COUNT, FROM_ZERO
 
 if TYPE_CHECKING:
     from headway.network.certificates.certificate import Certificate

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.tables.terminal import plain_lines
+from headway.client.folder import DATA_HELP
 from headway.errors import BadInput
 from headway.io.json_file import shown
 from headway.io.numbers import Range
@@ -33,14 +34,10 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="The manager's data folder, which holds its address and token; default: $HEADWAY_DATA or ~/.local/share/headway.",
+        help=DATA_HELP,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
-# For counts such as jobs and lines; if a limit depends on something else, such as the cluster, it is checked there.
-COUNT, FROM_ZERO = Range(1, 10**9, whole=True), Range(0, 10**9, whole=True)
-PORT = Range(0, 65_535, whole=True)
-PROCESSES = Range(1, 4_000_000, whole=True)  # Linux refuses a pids.max above 4,194,304
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's number, or 12_3 for task 3 of array 12.")]
 
 

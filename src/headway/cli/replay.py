@@ -1,6 +1,6 @@
 """`headway replay`: the jobs of a live journal under other policies, in the simulator."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -48,22 +48,16 @@ def replay(
 def run_replay(
     client: "Client", policies: list[str], last_s: float | None, placement: str | None = None, queues: str | None = None
 ) -> "Replay":
-    """Fetch the workload and simulate it; the manager's policy comes first, to show how far the simulator can be trusted."""
+    """Fetch the workload of a manager, and replay it in this process."""
     from rich.console import Console
 
-    from headway.cluster.nodes import cluster_of
     from headway.cluster.queues_file import queues_from
-    from headway.live.queries.replay.replay import ran_jobs, replay
+    from headway.live.queries.replay.replay import replay_workload
 
-    content: dict[str, Any] = client.workload(last_s)
-    where = content["cluster"]
-    cluster = cluster_of(where)
-    current = content["policy"]
+    workload = client.workload(last_s)
+    teams = None if queues is None else queues_from(queues)
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
-        tried = [current, *(policy for policy in policies if policy != current)]
-        teams = None if queues is None else queues_from(queues)
-        late = content.get("late", ())  # which earlier managers do not say
-        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"], teams, late)
+        return replay_workload(workload, policies, placement, teams)
 
 
 def replay_table(result: "Replay") -> "Table":

@@ -7,22 +7,22 @@ import signal
 import socket
 import sys
 import threading
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import COUNT, PORT, PROCESSES, DataOption, JsonOption, note, number_option, print_json
-from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
+from headway.cli.declared_options import takes
+from headway.cli.manager_options import DataOption, JsonOption, note, print_json
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.client.peer import is_loopback
 from headway.errors import BadInput, HeadwayError, unknown
-from headway.io.numbers import Range
+from headway.io.command_option import options_of
 from headway.io.units import counted
+from headway.live.options import ServeOptions
 
 if TYPE_CHECKING:
-    from headway.cluster.nodes import Cluster
-    from headway.cluster.queues import Queues
     from headway.live.executors import Executor
     from headway.live.manager.manager import Manager
     from headway.live.state.records import Job
@@ -38,109 +38,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(token, name="token")
 
 
+@takes(options_of(ServeOptions))
 def serve(
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file; default: its GPUs."),
-    ] = None,
-    policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "headway",
-    placement: Annotated[
-        str | None, typer.Option(help="Where jobs run; default: consolidated, with a fabric joint.", show_default=False)
-    ] = None,
-    fabric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="F", help="The network between the nodes (see `headway fabric`): jobs can have links of their own."
-        ),
-    ] = None,
-    inventory: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Your names and addresses of the fabric, for the routes of slices."),
-    ] = None,
-    min_runtime: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|TIME[,QUEUE=TIME|auto...]",
-            help="Time a job runs before it may be preempted: auto (by what stopping and starting it again takes), or 5m,batch=1h.",
-        ),
-    ] = "auto",
-    queues: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="A YAML file of queues: weights, guaranteed GPUs, priorities and limits."),
-    ] = None,
-    executor: Annotated[
-        str,
-        typer.Option(
-            help="What starts jobs: process (this machine), slurm (or 'slurm?partition=gpu'), or MODULE:CLASS."
-        ),
-    ] = "process",
-    data: DataOption = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; one that other machines reach needs --tls-cert.")
-    ] = "127.0.0.1",
-    port: Annotated[int, number_option(PORT, "--port", help="Port to listen on; 0 takes a free one.")] = 8642,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
-    ] = None,
-    max_grace: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="The longest time that a job may take to stop; longer graces are cut to it."),
-    ] = "10m",
-    max_jobs_per_user: Annotated[
-        int | None,
-        number_option(
-            COUNT, "--max-jobs-per-user", help="Jobs of one user that may run and wait; default: any number."
-        ),
-    ] = None,
-    max_processes: Annotated[
-        int | None,
-        number_option(
-            PROCESSES,
-            "--max-processes",
-            help="Processes and threads of one attempt; default: 16384, or a quarter of the machine's limit if that is less.",
-        ),
-    ] = None,
-    gpu_type: Annotated[
-        str, typer.Option(help="The type of GPUs, such as a100, of nodes that the cluster says none of.")
-    ] = "",
-    feature: Annotated[
-        list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
-    ] = None,
-    prolog: Annotated[
-        Path | None, typer.Option(help="A program that runs before every attempt of a job; if it fails, the job waits.")
-    ] = None,
-    epilog: Annotated[Path | None, typer.Option(help="A program that runs after every attempt of a job.")] = None,
-    webhook: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="HEADWAY_WEBHOOK",
-            help="Where every change of a job's state is sent, as JSON; an address that is a secret belongs into the environment.",
-        ),
-    ] = None,
-    webhook_secret: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")
-    ] = None,
-    rate: Annotated[
-        float, number_option(Range(1, 1e6), "--rate", help="Requests per second that one token may send.")
-    ] = 2000.0,
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Speak TLS, with this certificate and its chain (PEM).")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate (PEM).")] = None,
-    log_cap: Annotated[
-        str, typer.Option(metavar="SIZE", help="The most that is kept of what one rank prints: its newest part.")
-    ] = "100MB",
-    min_free: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Free space on the data folder's disk below which no job is started; 0: none."
-        ),
-    ] = "256MB",
+    *,
     unit: Annotated[
         bool, typer.Option("--systemd-unit", help="Print a systemd unit for these options, and stop.")
     ] = False,
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Run a manager on this machine until it is stopped; its jobs keep running, and the next manager adopts them.
 
@@ -149,42 +54,40 @@ def serve(
     if unit:
         from headway.cli.machine.unit import systemd_unit
 
-        typer.echo(systemd_unit(sys.argv[2:], data), nl=False)
+        typer.echo(systemd_unit(sys.argv[2:], given["data"]), nl=False)
         return
     from headway.cli.machine import certificates
-    from headway.io.units import size_bytes
     from headway.live.http.private import check_folder, make_folder
-    from headway.sim.experiment import turns
 
-    folder, min_runtimes, cap = data_folder(data), turns(min_runtime, "--min-runtime"), size_bytes(log_cap)
-    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor, max_processes)
-    tls = certificates.checked(tls_cert, tls_key)
-    check_folder(folder)
-    listening = _listen(host, port)
+    options = ServeOptions(**given)
+    executor, site = options.find_executor(), options.site()
+    tls = certificates.checked(options.tls_cert, options.tls_key)
+    check_folder(options.folder)
+    listening = _listen(options.host, options.port)
     address, port = listening.getsockname()[:2]
     if tls is None and not is_loopback(address):
         raise BadInput(
-            f"--host {host} can be reached from other machines, which needs TLS: give --tls-cert and --tls-key"
+            f"--host {options.host} can be reached from other machines, which needs TLS: give --tls-cert and --tls-key"
         )
     # Without TLS, an address and not a name: `localhost` has two addresses, and another user may listen on the other.
-    url = f"https://{_reached_as(host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
-    make_folder(folder)
-    site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
-    placement = placement or ("joint" if fabric else "consolidated")
-    given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
-    given["queues"] = _queues(queues)
-    manager = _manager(folder, cluster, executor, url, cap, **given)
+    url = f"https://{_reached_as(options.host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
+    make_folder(options.folder)
+    manager = _start(options, executor, replace(site, fabric=options.serve_fabric()), url)
     if tls is not None:
-        certificates.publish(tls[0], folder)
+        certificates.publish(tls[0], options.folder)
     hook = None
     try:
-        hook = start_webhook(manager, webhook, webhook_secret) if webhook or webhook_secret else None
-        _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json, tls)
+        hook = options.start_webhook(manager, _say)
+        _serve(manager, options, listening, url, as_json, tls)
     finally:
         if hook:
             hook.stop()
         manager.stop()
         listening.close()
+
+
+def _say(text: str) -> None:
+    note(f"headway: {text}")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -206,81 +109,49 @@ def _reached_as(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _hosts(host: str, port: int, more: list[str]) -> list[str]:
+def _hosts(host: str, port: int, more: Iterable[str]) -> list[str]:
     """The Host headers that mean this manager."""
     names = ["127.0.0.1", "localhost", "[::1]", _reached_as(host)]
     return [f"{name}:{port}" for name in names] + [name if ":" in name else f"{name}:{port}" for name in more]
 
 
-def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap_bytes: int, **given: Any) -> "Manager":
+def _start(options: ServeOptions, executor: "Executor", site: "Site", url: str) -> "Manager":
+    """Return a manager that has made its first decision."""
     from rich.console import Console
 
     console = Console(stderr=True)
     with console.status("starting (the first start on a machine compiles the engine for about half a minute)"):
         from headway.live.errors import JournalFailed
-        from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import damage, job_secret, job_token
-        from headway.live.manager.manager import Manager
-        from headway.live.state.rehearsal import rehearse
+        from headway.live.manager.loop.rehearsal import rehearse
 
-        runs = find_executor(executor, folder)
-        where, secret = _cluster(cluster, runs, given["site"]), job_secret(folder)
-        if hasattr(runs, "log_cap_bytes"):
-            runs.log_cap_bytes = log_cap_bytes
+        folder, secret = options.folder, job_secret(options.folder)
         trusted = {"HEADWAY_CERT": str(folder.absolute() / CERTIFICATE_FILE)} if url.startswith("https") else {}
 
         def environment(job: "Job", attempt: int) -> dict[str, str]:
             return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id, attempt), **trusted}
 
         try:
-            manager = Manager(folder, where, executor=runs, environment=environment, **given)
+            manager = options.make_manager(executor, site, environment, _say)
             rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
             manager.start()
         except JournalFailed as error:
-            raise error if str(folder) in str(error) else JournalFailed(f"{folder}: {error}") from None
+            raise error if error.fields.get("path") else JournalFailed(f"{folder}: {error}") from None
         # What is there now stays: looking through it for garbage stops every thread for a tenth of a second.
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000)
-    for line in (*manager.warnings, getattr(runs, "not_enforced", ""), damage(folder)):
+    for line in (*manager.warnings, *executor.warnings(), damage(folder)):
         if line:
-            note(f"headway: {line}")
+            _say(line)
     return manager
-
-
-def _queues(path: str | None) -> "Queues | None":
-    if path is None:
-        return None
-    from headway.cluster.queues_file import queues_from
-
-    queues = queues_from(path)
-    if warning := queues.unknown_accounts():
-        note(f"headway: {warning}")
-    return queues
-
-
-def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":
-    """The nodes to use: as declared, on one machine as the fabric has them, or as the executor finds them."""
-    if spec is None and site.fabric and getattr(executor, "numbers_gpus", False):
-        spec = f"{site.fabric.fabric.servers}x{site.fabric.fabric.gpus_per_server}"
-        note(f"headway: the nodes are those of the fabric {site.fabric.fabric.name}: slots of this machine, {spec}")
-    if spec is not None:
-        from headway.cluster.named import cluster
-
-        return cluster(spec)
-    discovery = executor.discover()
-    if discovery.note:
-        note(f"headway: {discovery.note}")
-    return discovery.cluster
 
 
 def _serve(
     manager: "Manager",
-    folder: Path,
+    options: ServeOptions,
     listening: socket.socket,
     url: str,
-    hosts: list[str],
-    rate: float,
     as_json: bool,
     tls: tuple[str, str] | None,
 ) -> None:
@@ -292,8 +163,9 @@ def _serve(
     from headway.live.http.server.connections import make_server
     from headway.live.http.tokens import Tokens
 
+    folder, hosts = options.folder, _hosts(options.host, listening.getsockname()[1], options.allow_host)
     tokens = Tokens(folder, own_account()[1], attempt_runs=manager.attempt_runs)
-    api: Any = Guard(make_api(manager), tokens, hosts, rate_per_s=rate)
+    api: Any = Guard(make_api(manager), tokens, hosts, rate_per_s=options.rate)
     write_atomically(folder / URL_FILE, url + "\n", 0o644)
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})

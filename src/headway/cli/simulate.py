@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.experiment_options import takes_experiment
-from headway.cli.manager_options import PORT, number_option
+from headway.cli.declared_options import takes
+from headway.cli.manager_options import number_option
 from headway.cli.tables.progress import following, kernels_ready
-from headway.sim.experiment import SEEDS, Experiment
+from headway.io.numbers import PORT
+from headway.sim.experiment import SEEDS, Experiment, options
 
 if TYPE_CHECKING:
     from headway.sim.results.result import Comparison, Result
@@ -34,8 +35,9 @@ def register(app: typer.Typer) -> None:
 MANY_STOPS = 1000  # preemptions that cost nothing: from here on the result says so
 
 
-@takes_experiment()
+@takes(options())
 def simulate(
+    *,
     out: OutOption = None,
     web: Annotated[
         bool, typer.Option("--web", help="Watch the run in a browser afterwards, with a time slider.")
@@ -121,8 +123,9 @@ def _assumed(result: "Result") -> Iterator[str]:
         yield f"{have} no known model: {' and '.join(cost + speed)}"
 
 
-@takes_experiment(own={"policy": "policies"}, seed=None)
+@takes(options(), own={"policy": "policies"}, seed=None)
 def compare(
+    *,
     policies: Annotated[
         str | None, typer.Option("--policies", help="Names with commas between, the first is the measure; or all.")
     ] = None,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from headway.cli.declared_options import takes
 from headway.cli.manager_options import (
     CANCELLED,
-    COUNT,
     FAILED,
     NOT_FINISHED,
     Session,
@@ -23,6 +23,8 @@ from headway.cli.tables.terminal import plain
 from headway.client.transport import ApiError
 from headway.errors import BadInput
 from headway.io.files import open_file
+from headway.io.numbers import COUNT
+from headway.live.jobfile.options import JOB_OPTIONS, set_field, set_fields
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
@@ -48,6 +50,7 @@ def register(app: typer.Typer) -> None:
     add_command(app, submit, cls=CommandAfterDashes)
 
 
+@takes(JOB_OPTIONS)
 def submit(
     session: Session,
     context: typer.Context,
@@ -55,65 +58,20 @@ def submit(
         Path | None,
         typer.Argument(metavar="[FILE | -- COMMAND ARGS...]", help="A job file (YAML) or a script with #SBATCH lines."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the job; default: its program.")] = None,
-    nodes: Annotated[
-        int | None, number_option(COUNT, "--nodes", "-N", help="Exact number of nodes; default: the placement chooses.")
-    ] = None,
     gpus: Annotated[
         int | None, number_option(COUNT, "--gpus", "-g", help="GPUs in all, equally many on each node; default: 1.")
     ] = None,
     gpus_per_node: Annotated[
         int | None, number_option(COUNT, "--gpus-per-node", help="GPUs on each node; without --nodes: one node.")
     ] = None,
-    tasks: Annotated[
-        str | None,
-        typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU; default: 1."),
-    ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="JOB",
-            help="Start only after this job has completed; any:JOB (ended), notok:JOB (not completed), singleton; repeatable.",
-        ),
-    ] = None,
-    array: Annotated[
-        str | None, typer.Option("--array", "-a", help="One job per index: 0-9, 0-99:5, or 0-99%8 for 8 at once.")
-    ] = None,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", "-t", help="Stop it after this time, such as 90s, 15m or 24h.")
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
-    ] = None,
-    workdir: Annotated[str | None, typer.Option(help="Where it runs; default: here.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Where it saves; makes it preemptible.")] = None,
-    preemptible: Annotated[
-        bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
-    ] = None,
-    grace: Annotated[str | None, typer.Option(help="Time to save state before it is killed; default: 30s.")] = None,
-    min_runtime: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|TIME", help="Time it runs before it may be preempted; default: as the manager says."
-        ),
-    ] = None,
-    gpu_type: Annotated[str | None, typer.Option(help="Only nodes with GPUs of this type, such as a100.")] = None,
-    constraint: Annotated[
-        list[str] | None,
-        typer.Option("--constraint", "-C", help="A feature that its nodes must have (a|b: one of them); repeatable."),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A copy of its log; %j is the job's number, %a the index."),
-    ] = None,
-    hold: Annotated[bool, typer.Option("--hold", "-H", help="Let it wait until it is released.")] = False,
+    *,
     key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Wait for its end; exit 0, 100 (failed) or 103 (cancelled).")
     ] = False,
     timeout: Annotated[str | None, typer.Option(help="Stop waiting after this long, with exit code 101.")] = None,
+    **given: Any,
 ) -> None:
     """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options override the file.
 
@@ -121,24 +79,13 @@ def submit(
     """
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
-    nodes, per_node = _nodes_and_gpus(spec, nodes, gpus, gpus_per_node)
-    flat: dict[str, Any] = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit}
-    flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks, "constraints": constraint}
-    flat["after"] = None if after is None else [need for text in after for need in _needs(session, text)]
-    flat |= {"hold": True if hold else None, "output": output}
-    spec |= {field: value for field, value in flat.items() if value is not None}
-    for field, part, value in (
-        ("resources", "accelerators", per_node),
-        ("resources", "type", gpu_type),
-        ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),
-        ("preemption", "grace", grace),
-        ("preemption", "min_runtime", min_runtime),
-    ):
-        if value is not None:
-            spec[field] = {**(spec.get(field) or {}), part: value}
-    if env:
-        spec["envs"] = {**(spec.get("envs") or {}), **dict(map(_variable, env))}
-    spec["workdir"] = str(Path(spec.get("workdir") or "").absolute())  # a relative one is seen from here
+    given["num_nodes"], per_node = _nodes_and_gpus(spec, given["num_nodes"], gpus, gpus_per_node)
+    if given["after"] is not None:
+        given["after"] = [need for text in given["after"] for need in _needs(session, text)]
+    set_fields(spec, given)
+    if per_node is not None:
+        set_field(spec, "resources.accelerators", per_node)
+    spec["workdir"] = str(Path(spec.get("workdir") or "").absolute())  # relative to the current folder
     if dry_run:
         _dry_run(session, spec)
         return
@@ -152,7 +99,7 @@ def submit(
 
 
 def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
-    """The fields of the job, from its file or its command."""
+    """Return the fields of the job, from its file or its command."""
     if file is None:
         if not words:
             raise BadInput("what should run? headway submit -- COMMAND ARGS..., or give a job file or a script")
@@ -180,7 +127,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 def _nodes_and_gpus(
     spec: dict[str, Any], nodes: int | None, gpus: int | None, per_node: int | None
 ) -> tuple[int | None, int | None]:
-    """Return `num_nodes` and the GPUs per node that the options set; None: as the file has it. `gpus` are those of all nodes."""
+    """Return `num_nodes` and the GPUs per node that the options set; None: as in the file. `gpus` counts all nodes."""
     if gpus is None:
         return (nodes or spec.get("num_nodes") or 1 if per_node else nodes), per_node
     nodes = nodes or (None if per_node else spec.get("num_nodes"))
@@ -216,13 +163,6 @@ def _needs(session: Session, text: str) -> list[str]:
         why = f"the first task of array {array} has the number {array}, which stands for the whole array"
         raise BadInput(f"--after {text}: {why}: write --after {kind}{colon}{array}, or leave the first task out")
     return [f"{kind}{colon}{number}" for number in numbers]
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise BadInput(f"--env {text}: write NAME=VALUE")
-    return name, value
 
 
 def _print_numbers(numbers: list[int]) -> None:

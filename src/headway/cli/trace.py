@@ -3,14 +3,15 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.experiment_options import option
+from headway.cli.declared_options import as_typer, takes
 from headway.cli.manager_options import JsonOption, print_json
 from headway.errors import BadInput
 from headway.io.units import counted
+from headway.sim.experiment import check, options
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
@@ -86,30 +87,26 @@ def generate(
 
 
 @trace.command()
+@takes({name: option for name, option in options().items() if option.beside == "trace"})
 def convert(
     name: TraceArgument,
     out: OutOption,
-    start: str = option("start"),
-    end: str | None = option("end"),
-    sample: str | None = option("sample"),
-    time_scale: float = option("time_scale"),
-    load: float | None = option("load"),
+    *,
     cluster: ClusterOption = None,
-    seed: int = option("seed", help="Seed of --sample."),
+    seed: int = as_typer(options()["seed"], help="Seed of --sample."),
     strict: StrictOption = False,
     as_json: JsonOption = False,
+    **shaping: Any,
 ) -> None:
     """Write any workload as Headway's CSV, after shaping it: window, then sample, time scale and load.
 
     Example: headway trace convert cluster_log.csv --from 7d --to 14d --load 0.9 --cluster 64x8 --out week.csv.gz
     """
-    from headway.sim.experiment import check
     from headway.workloads.shaping import shaped
 
-    if (load is None) != (cluster is None):
+    if (shaping["load"] is None) != (cluster is None):
         raise BadInput("--load is a load on a cluster: give --load and --cluster together")
     where = _cluster(cluster)
-    shaping = {"start": start, "end": end, "sample": sample, "time_scale": time_scale, "load": load}
     shape = {field: check(field, value) for field, value in shaping.items()}  # before a long file is read
     with _reading(name):
         jobs = shaped(_load(name, strict=strict), where, seed, **shape)

@@ -10,12 +10,13 @@ import secrets
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from headway.client.folder import find_manager
-from headway.client.job import JobView, job_view
+from headway.client.job import JobQuery, JobView, job_view
 from headway.client.peer import is_loopback
 from headway.client.received import Received
 from headway.client.transport import ApiError, Transport, Unreachable
@@ -102,24 +103,30 @@ class Client:
 
         `since` and `until` are seconds since 1970, by submission; `after_id` and `to_id` bound the numbers.
         """
-        states = [state] if isinstance(state, str) else list(state or ())
-        query: dict[str, Any] = {
-            "user": user,
-            "state": states or None,
-            "name": name,
-            "queue": queue,
-            "array_id": array_id,
-        }
-        query |= {"since": since, "until": until, "newest": "true" if newest else None}
+        query = JobQuery(
+            user=user,
+            states=_states(state),
+            name=name or "",
+            queue=queue,
+            array_id=array_id,
+            since=since,
+            until=until,
+            descending=newest,
+            after_id=after_id,
+            limit=limit,
+        )
+        return self.select(query, to_id)
+
+    def select(self, query: JobQuery, to_id: int | None = None) -> list[JobView]:
+        """Return the jobs that a query chooses, by number or the newest first, up to the number `to_id`."""
         views: list[JobView] = []
-        after = after_id
-        while limit is None or len(views) < limit:
-            size = PAGE if limit is None else min(PAGE, limit - len(views))
-            page = self.transport.call("GET", "/v1/jobs", query={**query, "after_id": after, "limit": size})
+        while query.limit is None or len(views) < query.limit:
+            size = PAGE if query.limit is None else min(PAGE, query.limit - len(views))
+            page = self.transport.call("GET", "/v1/jobs", query={**query.parameters(), "limit": size})
             views += [job_view(row) for row in page["jobs"] if to_id is None or row["job_id"] <= to_id]
             if page["next_after_id"] is None or (to_id is not None and int(page["next_after_id"]) >= to_id):
                 break
-            after = int(page["next_after_id"])
+            query = replace(query, after_id=int(page["next_after_id"]))
         return views
 
     def cancel(self, job_id: int, now: bool = False) -> None:
@@ -154,8 +161,7 @@ class Client:
         limit: int = 100,
     ) -> list[dict[str, Any]]:
         """What became of jobs, the newest first, also of those that are long over; times are seconds since 1970."""
-        states = [state] if isinstance(state, str) else list(state or ())
-        query = {"user": user, "state": states or None, "since": since, "until": until, "limit": limit}
+        query = {"user": user, "state": sorted(_states(state)) or None, "since": since, "until": until, "limit": limit}
         return list(self.transport.call("GET", "/v1/history", query=query)["jobs"])
 
     def health(self) -> dict[str, Any]:
@@ -268,6 +274,11 @@ def dashboard_link(url: str, secret: str) -> str:
     its cache or in an open tab, and that would read the secret.
     """
     return f"{url}/?{secrets.token_hex(8)}#{secret}"
+
+
+def _states(state: str | Iterable[str] | None) -> frozenset[str]:
+    """Return the names of states, given as one or several."""
+    return frozenset([state] if isinstance(state, str) else state or ())
 
 
 def _is_number(host: str) -> bool:

@@ -12,6 +12,9 @@ TOKEN_FILE = "token"
 URL_FILE = "url"
 CERTIFICATE_FILE = "certificate.pem"
 MOST_BYTES = 1 << 20  # of each file
+DATA_HELP = (
+    "The manager's data folder, which holds its address and token; default: $HEADWAY_DATA or ~/.local/share/headway."
+)
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 

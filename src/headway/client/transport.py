@@ -27,10 +27,13 @@ RETRY_AFTER_S = (0.1, 0.4, 1.0, 1.5)
 
 
 class ApiError(HeadwayError):
-    """The manager refused the request: its own words, with the HTTP status."""
+    """The manager refused the request: its own words, with the HTTP status, the code and the fields of the problem."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+    code = "refused"
+
+    def __init__(self, status: int, message: str, code: str = "", fields: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, fields)
+        self.code = code or self.code
         self.status = status
         if status == 404:
             self.exit_code = 102
@@ -38,6 +41,8 @@ class ApiError(HeadwayError):
 
 class Unreachable(HeadwayError):
     """No manager answers at the address."""
+
+    code = "unreachable"
 
 
 class Transport:
@@ -223,5 +228,7 @@ def _content(status: int, raw: bytes) -> dict[str, Any]:
         content = None
     if status < 400 and isinstance(content, dict):
         return content
-    message = content.get("detail") if isinstance(content, dict) else None
-    raise ApiError(status, str(message or f"the server answered with status {status}: is it a Headway manager?"))
+    problem = content if isinstance(content, dict) else {}
+    message = problem.get("detail") or f"the server answered with status {status}: is it a Headway manager?"
+    fields = problem.get("fields")
+    raise ApiError(status, str(message), str(problem.get("code") or ""), fields if isinstance(fields, dict) else None)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from headway.cluster.nodes import MOST_GPUS, Cluster, check_size, of_groups
-from headway.errors import BadInput, unknown
+from headway.errors import BadInput, closest
 
 # Groups of (nodes, GPUs per node).
 PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -55,9 +55,9 @@ def cluster(spec: str) -> Cluster:
         raise BadInput(
             f"{spec!r} is not a cluster: write NODESxGPUS, such as 15x4, or 321x2+231x8 for two kinds of nodes"
         )
-    close = str(unknown("cluster", spec, PRESETS)).partition(": did you mean")
+    close = closest(spec, sorted(PRESETS))
     also = f"write NODESxGPUS, such as 15x4, a YAML file, or a preset: {', '.join(PRESETS)}"
-    hint = f"did you mean{close[2]} Or " if close[2] else ""
+    hint = f"did you mean {close!r}? Or " if close else ""
     raise BadInput(f"unknown cluster {spec!r}: {hint}{also}")
 
 

@@ -22,7 +22,7 @@ STRANGERS: Final = "(no queue)"  # stands for jobs of queues that the file does 
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueueLimits:
     """What may be in use or wait at one time."""
 
     running: int = NO_MOST  # jobs
@@ -60,14 +60,14 @@ class Queue:
     weight: float = 1.0
     guaranteed_gpus: int = 0
     priority: int = 0
-    limits: Limits = Limits()
-    per_user: Limits = Limits()
+    limits: QueueLimits = QueueLimits()
+    per_user: QueueLimits = QueueLimits()
     access: Access | None = None  # None: all users whom the queues above it admit
 
     @property
     def counts_users(self) -> bool:
         """Whether the engine has to tell its users apart."""
-        return self.per_user != Limits()
+        return self.per_user != QueueLimits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.cluster.queues import HALF_LIFE_S, HORIZON_S, STRANGERS, Access, Booking, Limits, Queue, Queues
+from headway.cluster.queues import HALF_LIFE_S, HORIZON_S, STRANGERS, Access, Booking, Queue, QueueLimits, Queues
 from headway.core.tables.teams import NO_MOST
 from headway.errors import BadInput, unknown
 from headway.io.units import seconds
@@ -102,9 +102,9 @@ class LimitsEntry(BaseModel):
     waiting: Most | None = None
     gpus: Most | None = None
 
-    def made(self) -> Limits:
+    def made(self) -> QueueLimits:
         """The limits as they are used."""
-        return Limits(*(NO_MOST if value is None else value for value in (self.running, self.waiting, self.gpus)))
+        return QueueLimits(*(NO_MOST if value is None else value for value in (self.running, self.waiting, self.gpus)))
 
 
 def _account(value: Any) -> str:

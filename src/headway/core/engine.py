@@ -33,7 +33,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class EngineAction:
     """Something to do about one job (verb). `places` are (node, GPUs), `links` (leaf, mask); see core/tables/actions.py."""
 
     kind: int
@@ -57,7 +57,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class PreemptionRetry:
     """When a preemption that does not pay yet is to be tried again (infinity: never): a fact about no job."""
 
     at: float
@@ -75,20 +75,20 @@ class Disconnection:
     job: int = NO_JOB
 
 
-Recorded = Event | Action | Cause | Retry | Disconnection
+Recorded = Event | EngineAction | Cause | PreemptionRetry | Disconnection
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Actions to perform, findings about waiting jobs to record, and whether to decide again at once (core/decide.py says when)."""
 
-    actions: tuple[Action, ...]
-    findings: tuple[Cause | Retry, ...]
+    actions: tuple[EngineAction, ...]
+    findings: tuple[Cause | PreemptionRetry, ...]
     again: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class BackfillReservation:
     """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known).
 
     `gone_by` is when those who pass have to be gone, and `free_by` has for each job with GPUs that is not being stopped by when they can be
@@ -109,10 +109,10 @@ class World(Protocol):
     def wait(self, until: float) -> float | None:
         """Wait for the next fact, at most until `until`; returns the time then, or None when the world is over."""
 
-    def facts(self, now: float) -> Iterable[Event | Disconnection]:
+    def facts(self, now: float) -> Iterable[Recorded]:
         """The facts due by now, in order; each is recorded before the next is asked for."""
 
-    def perform(self, action: Action, now: float) -> Iterable[Event]:
+    def perform(self, action: EngineAction, now: float) -> Iterable[Recorded]:
         """Carry out a recorded action; yields what is a fact at once."""
 
     def note(self, event: Recorded, now: float) -> None:
@@ -150,7 +150,7 @@ class Engine:
         if isinstance(event, Cause):
             record_why(self.state, event.group, event.why, float(now))
             return
-        if isinstance(event, Retry):
+        if isinstance(event, PreemptionRetry):
             record_retry(self.state, float(event.at))
             return
         if isinstance(event, Disconnection):
@@ -160,7 +160,7 @@ class Engine:
         if event.kind < STOP:
             record(*how, event.kind, event.job, float(now))
             return
-        action = event if isinstance(event, Action) else Action(event.kind, event.job)
+        action = event if isinstance(event, EngineAction) else EngineAction(event.kind, event.job)
         row = one_action(action.kind, action.job, action.places, action.links, action.until)
         record_action(*how, row, 0, float(now))
 
@@ -175,10 +175,10 @@ class Engine:
         actions = self._made()
         return Decision(actions, (*self._causes(), *self._retries()), bool(self.out.counts["repeat"][0]))
 
-    def _retries(self) -> Iterator[Retry]:
+    def _retries(self) -> Iterator[PreemptionRetry]:
         at = float(self.out.counts["retry_at"][0])
         if at != float(self.state.counts["retry_at"][0]):
-            yield Retry(at)
+            yield PreemptionRetry(at)
 
     def _causes(self) -> Iterator[Cause]:
         i = next_changed_why(self.state, self.scratch, 0)
@@ -191,12 +191,12 @@ class Engine:
         how = (self.key, self.preempt_at, self.place, self.allot)
         decide(self.state, self.options, *how, self.scratch, float(now), self.out)
 
-    def _made(self) -> tuple[Action, ...]:
+    def _made(self) -> tuple[EngineAction, ...]:
         """The actions that were written."""
         out, n = self.out, int(self.out.counts["rows"][0])
         rows = out.rows[: n + 1]
         return tuple(
-            Action(
+            EngineAction(
                 int(rows["kind"][i]),
                 int(rows["job"][i]),
                 tuple((int(s["node"]), int(s["gpus"])) for s in out.seats[rows["seat_at"][i] : rows["seat_at"][i + 1]]),
@@ -206,7 +206,7 @@ class Engine:
             for i in range(n)
         )
 
-    def reservation(self, now: float) -> Reservation | None:
+    def reservation(self, now: float) -> BackfillReservation | None:
         """What is kept for the first waiting job that finds no place now. Who asks changes nothing, nor when to decide again."""
         self._decide(now)
         how = (self.key, self.preempt_at, self.place)
@@ -223,7 +223,7 @@ class Engine:
         }
         bound = float(walk["bound"])
         firm = now - float(self.state.jobs["queued"][promise.job]) >= PATIENCE * (bound - now)
-        return Reservation(promise.job, promise.places, float(walk["bound_with_passes"]), bound, free_by, firm)
+        return BackfillReservation(promise.job, promise.places, float(walk["bound_with_passes"]), bound, free_by, firm)
 
     def wake_at(self, now: float) -> float:
         """Return when to decide again even if nothing happens."""

@@ -5,6 +5,8 @@ The order of the numbers is the order in which simultaneous facts are recorded: 
 
 from typing import Final
 
+from headway.reasons import CODES
+
 # Facts.
 ENDED: Final = 0
 STOPPED: Final = 1
@@ -52,25 +54,8 @@ NAMES: Final = (
     "Notify",
 )
 
-# Why a job waits (the closed list of `explain`), in the order of the receipt's columns.
-REASONS: Final = (
-    "",
-    "held",
-    "dependency",
-    "array_limit",
-    "gpus",
-    "fragmentation",
-    "isolation",
-    "min_runtime",
-    "backfill_reservation",
-    "preempted",
-    "stopping",
-    "node_down",
-    "retry_backoff",
-    "quota",
-    "advance_reservation",
-    "notice",
-)
+# Why a job waits, in the order of the receipt's columns; the first: it does not wait.
+REASONS: Final = ("", *CODES)
 NOT_WAITING: Final = 0
 WAIT_HELD: Final = REASONS.index("held")
 WAIT_GPUS: Final = REASONS.index("gpus")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.options import History
+from headway.core.tables.options import ServiceHistory
 from headway.job_state import JobState
 
 FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
@@ -22,7 +22,7 @@ REFIT_PART = 100  # the curve is fitted again when the samples have grown by a h
 
 
 @jit
-def add_sample(past: History, gpu_s: float) -> None:
+def add_sample(past: ServiceHistory, gpu_s: float) -> None:
     """Note the service of a job that ended, if this history grows: unsorted, after the samples of the curve."""
     if past.counts[0].grows:
         past.samples[past.counts[0].fitted + past.counts[0].new] = gpu_s
@@ -30,13 +30,13 @@ def add_sample(past: History, gpu_s: float) -> None:
 
 
 @jit
-def stale(past: History) -> bool:
+def stale(past: ServiceHistory) -> bool:
     """Whether there are enough new samples to fit the curve again: a hundredth of those it has, at least one."""
     return past.counts[0].new > 0 and REFIT_PART * past.counts[0].new >= past.counts[0].fitted
 
 
 @jit
-def refresh(past: History, plotted: bool) -> None:
+def refresh(past: ServiceHistory, plotted: bool) -> None:
     """Sort in the new samples, and work out the sums and the hull again."""
     n = past.counts[0].fitted + past.counts[0].new
     for i in range(past.counts[0].fitted, n):
@@ -58,7 +58,7 @@ def refresh(past: History, plotted: bool) -> None:
 
 
 @jit
-def _tangent(past: History, x: float, y: int) -> int:
+def _tangent(past: ServiceHistory, x: float, y: int) -> int:
     """The corner after y that is seen from (x, y) at the steepest slope."""
     c = y + 1
     while past.curve[c].hull > 0:
@@ -70,7 +70,7 @@ def _tangent(past: History, x: float, y: int) -> int:
 
 
 @jit
-def known(past: History) -> bool:
+def known(past: ServiceHistory) -> bool:
     """Whether there are enough samples to rely on."""
     return past.counts[0].fitted >= FEWEST_SAMPLES or not past.counts[0].grows
 
@@ -82,7 +82,7 @@ def held(job: Any, index: float) -> float:
 
 
 @jit
-def gittins(past: History, a: float, plotted: bool) -> float:
+def gittins(past: ServiceHistory, a: float, plotted: bool) -> float:
     """The index at attained service a; 0 where nothing is known of jobs that large."""
     n = past.counts[0].fitted
     m = np.searchsorted(past.samples[:n], a, side="right")
@@ -95,7 +95,7 @@ def gittins(past: History, a: float, plotted: bool) -> float:
 
 
 @jit
-def gittins_within(past: History, a: float, horizon: float) -> float:
+def gittins_within(past: ServiceHistory, a: float, horizon: float) -> float:
     """The index for one fixed service quantum, as the discretised policy uses it (its queue's upper bound)."""
     n = past.counts[0].fitted
     m = np.searchsorted(past.samples[:n], a, side="right")
@@ -112,7 +112,7 @@ LOAD = 0.9  # the load that thresholds are fitted for
 
 
 @jit
-def fit_thresholds(past: History, thresholds: Any) -> None:
+def fit_thresholds(past: ServiceHistory, thresholds: Any) -> None:
     """Fit the bounds of queues to the samples: the best of the first queue for all jobs, then of the next for what goes beyond it."""
     n, at, reached = past.counts[0].fitted, 0, 0.0
     if n < FEWEST_SAMPLES:
@@ -126,7 +126,7 @@ def fit_thresholds(past: History, thresholds: Any) -> None:
 
 
 @jit
-def _best_split(past: History, at: int, reached: float) -> int:
+def _best_split(past: ServiceHistory, at: int, reached: float) -> int:
     """The sample, from `at` on, at which a first queue ends best for jobs that have `reached`; -1: none are left.
 
     Two queues, each first come, first served, the first before the second, at a load of LOAD (multi-level queues, Kleinrock 1976, section

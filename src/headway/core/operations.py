@@ -16,7 +16,7 @@ from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.history import fit_thresholds
 from headway.core.tables.groups import group_table
 from headway.core.tables.jobs import job_table
-from headway.core.tables.options import History, history
+from headway.core.tables.options import ServiceHistory, history
 from headway.core.tables.state import CLASS, TIMER, State, fewest_by_demand
 from headway.core.tables.teams import Team, fill, with_rows
 from headway.job_state import JobState
@@ -207,7 +207,7 @@ def set_demand(state: State, row: int, suits: NDArray[np.bool_], per_node: int =
     return state
 
 
-def grow_history(past: History, room: int) -> History:
+def grow_history(past: ServiceHistory, room: int) -> ServiceHistory:
     """The same history with room for a sample per job; a distribution from a file stays as it is."""
     if not past.counts["grows"][0] or len(past.samples) > room:
         return past
@@ -217,18 +217,18 @@ def grow_history(past: History, room: int) -> History:
     return more._replace(groups=past.groups)
 
 
-def grow_groups(past: History, rows: int) -> History:
+def grow_groups(past: ServiceHistory, rows: int) -> ServiceHistory:
     """The same history with room for more groups."""
     return past._replace(groups=group_table(rows, past.groups))
 
 
-def refit_thresholds(past: History, thresholds: NDArray[np.float64]) -> None:
+def refit_thresholds(past: ServiceHistory, thresholds: NDArray[np.float64]) -> None:
     """Fit thresholds to the samples that a history was fitted with."""
     _fit(past, thresholds)
 
 
 @jit(types.void(typeof(history()), types.Array(types.float64, 1, "C")))
-def _fit(past: History, thresholds: Any) -> None:
+def _fit(past: ServiceHistory, thresholds: Any) -> None:
     fit_thresholds(past, thresholds)
 
 

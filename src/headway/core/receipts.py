@@ -5,6 +5,7 @@ difference between the moment it began to wait and the moment it stopped waiting
 numbers of a job do not include its current interval: callers add it.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from headway.core.classes import class_of, classes_of
 from headway.core.compiler.jit import jit
 from headway.core.events import (
     NOT_WAITING,
+    REASONS,
     WAIT_ADVANCE_RESERVATION,
     WAIT_BACKFILL_RESERVATION,
     WAIT_FRAGMENTATION,
@@ -124,6 +126,11 @@ def receipt_us(state: State, options: Options, j: int, now: float) -> NDArray[np
         parts[WAIT_GPUS, 0] = max(0.0, now - state.jobs["submit"][j])
     _end_for(state, options, j, float(now), parts)
     return _in_us(parts.T, state.jobs["submit"][[j]], np.array([now]))[0]
+
+
+def by_reason(receipt: Iterable[Any]) -> dict[str, int]:
+    """Return the parts of a receipt in which the job waited, by reason."""
+    return {REASONS[code]: int(us) for code, us in enumerate(receipt) if us and code != NOT_WAITING}
 
 
 def final_receipts_us(jobs: NDArray[Any], receipts: NDArray[np.float64]) -> NDArray[np.int64]:

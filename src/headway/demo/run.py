@@ -16,6 +16,7 @@ from headway.client.job import JobView
 from headway.demo.jobs import CLUSTER, JOBS, POLICY
 from headway.errors import HeadwayError
 from headway.job_state import FINAL_STATES
+from headway.live.options import ServeOptions
 
 STOP_WITHIN_S = 15.0
 MOST_S = 150.0
@@ -33,8 +34,8 @@ class Demo:
 
     def start(self) -> Client:
         """Start `headway serve` on a free port, as a person would."""
-        serve = ["serve", "--cluster", CLUSTER, "--policy", POLICY, "--port", "0", "--data", str(self.folder)]
-        command = [sys.executable, "-c", SERVE, *serve]
+        options = ServeOptions(cluster=CLUSTER, policy=POLICY, port=0, data=self.folder)
+        command = [sys.executable, "-c", SERVE, "serve", *options.words]
         self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         while not (self.folder / URL_FILE).exists():
             if self.server.poll() is not None:

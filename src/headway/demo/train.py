@@ -25,7 +25,7 @@ RATE = 0.05
 CONNECT_S = 20.0
 
 
-class Group:
+class RankGroup:
     """The ranks of this job, joined by sockets through rank 0."""
 
     def __init__(self, rank: int, size: int, address: str, port: int) -> None:
@@ -100,7 +100,7 @@ def save(path: Path, step: int, weights: Vector) -> None:
     os.replace(aside, path)
 
 
-def train(group: Group, steps: int, step_s: float, path: Path) -> int:
+def train(group: RankGroup, steps: int, step_s: float, path: Path) -> int:
     """Train from the last checkpoint to the end, or until asked to stop; the step reached."""
     rng = np.random.default_rng(0)
     teacher = rng.normal(size=INPUTS)
@@ -142,7 +142,7 @@ def main() -> None:
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "0"))
     folder = Path(os.environ.get("HEADWAY_CHECKPOINT_DIR") or ".")
-    reached = train(Group(rank, size, address, port), arguments.steps, arguments.step_s, folder / "weights.npz")
+    reached = train(RankGroup(rank, size, address, port), arguments.steps, arguments.step_s, folder / "weights.npz")
     # The exit code is the job's own affair: that it saved was reported, and the manager runs it again.
     sys.exit(0 if reached == arguments.steps else 75)
 

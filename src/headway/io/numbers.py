@@ -52,3 +52,8 @@ class Range:
     def __str__(self) -> str:
         form = ",d" if self.whole else "g"
         return f"a {'whole ' if self.whole else ''}number from {self.least:{form}} to {self.most:{form}}"
+
+
+# For counts such as jobs and lines; if a limit depends on something else, such as the cluster, it is checked there.
+COUNT, FROM_ZERO = Range(1, 10**9, whole=True), Range(0, 10**9, whole=True)
+PORT = Range(0, 65_535, whole=True)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headway.errors import BadInput
 from headway.io.numbers import NUMBER
@@ -67,6 +67,22 @@ def gbps(text: str) -> float:
 def counted(number: int, what: str) -> str:
     """`1 job`, `2 jobs`, `1,200 GPUs`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def within(seconds: float) -> str:
+    """`in 3.5 h`: a time from now on."""
+    for size, unit, word in ((172_800, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min")):
+        if seconds >= size:
+            return f"in {seconds / unit:.1f} {word}"
+    return f"in {max(0.0, seconds):.0f} s"
+
+
+def listed(parts: Sequence[object], most: int = 8) -> str:
+    """`a, b and c`, or `a, b and 3 more`."""
+    *first, last = [str(part) for part in parts[:most]] or [""]
+    if len(parts) > most:
+        first, last = [*first, last], f"{len(parts) - most} more"
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def ranges(numbers: Iterable[int], most: int = 6) -> str:

@@ -17,7 +17,7 @@ BITS: Final = 16  # of a gradient
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TrainingModel:
     """One model."""
 
     gradient_gbit: float
@@ -30,11 +30,11 @@ class Model:
         return self.gradient_gbit * self.exposed / self.compute_s
 
 
-def _model(parameters: float, compute_s: float, stages: int = 1) -> Model:
-    return Model(parameters * BITS / 1e9 / stages, compute_s, EXPOSED)
+def _model(parameters: float, compute_s: float, stages: int = 1) -> TrainingModel:
+    return TrainingModel(parameters * BITS / 1e9 / stages, compute_s, EXPOSED)
 
 
-MODELS: Final[dict[str, Model]] = {
+MODELS: Final[dict[str, TrainingModel]] = {
     "vit": _model(86e6, 0.049),
     "bert": _model(336e6, 0.158),
     "roberta": _model(355e6, 0.234),
@@ -46,6 +46,6 @@ MODELS: Final[dict[str, Model]] = {
 _NO_MARKS = str.maketrans("", "", "-_ \t")
 
 
-def find_model(name: str) -> Model | None:
+def find_model(name: str) -> TrainingModel | None:
     """The model of that name, None: not known."""
     return MODELS.get(name.lower().translate(_NO_MARKS))

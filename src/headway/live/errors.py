@@ -7,27 +7,60 @@ class NotFound(HeadwayError):
     """There is no such job or node (or none that this user may see)."""
 
     exit_code = 102
+    code = "not_found"
 
 
 class WrongState(HeadwayError):
     """The job exists, but the request does not apply to its state."""
 
+    code = "wrong_state"
+
 
 class NotAdmitted(HeadwayError):
     """The user, or the token, may not submit to the queue."""
+
+    code = "not_admitted"
 
 
 class JournalFailed(HeadwayError):
     """The journal cannot be written: nothing was accepted, and nothing is started until it can."""
 
+    code = "journal_failed"
+
 
 class JournalDamaged(JournalFailed):
-    """The journal's file is not a journal, or a part of it cannot be read: `what` says which."""
+    """The journal's file is not a journal, or a part of it cannot be read: `what` says which, `path` its file (empty: not known)."""
 
-    def __init__(self, what: str, path: str = "the journal") -> None:
+    code = "journal_damaged"
+
+    def __init__(self, what: str, path: str = "") -> None:
         self.what = " ".join(what.split())
-        super().__init__(f"{path} is damaged ({self.what}): restart the manager, which recovers what can be read")
+        super().__init__(
+            f"{path or 'the journal'} is damaged ({self.what}): restart the manager, which recovers what can be read"
+        )
+        self.fields = {"what": self.what, "path": path}
+
+
+class NotDoneYet(JournalFailed):
+    """The journal cannot be written: the request has begun, and is done once the journal can be written."""
+
+    code = "not_done_yet"
+
+    def __init__(self, cause: str) -> None:
+        message = f"the journal cannot be written now ({cause}): not done yet, but it will be once it can be written"
+        super().__init__(message, {"cause": cause})
+
+
+class Stopping(JournalFailed):
+    """The manager is stopping: the request was not written to the journal."""
+
+    code = "stopping"
+
+    def __init__(self, what: str = "the manager is stopping") -> None:
+        super().__init__(f"{what}: nothing was accepted")
 
 
 class AlreadyServed(HeadwayError):
     """Another manager serves this data folder."""
+
+    code = "already_served"

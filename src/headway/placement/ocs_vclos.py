@@ -16,7 +16,7 @@ from headway.core.tables.actions import Actions, add_link
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.network.slices.bits import popcount
-from headway.network.slices.circuits import ONE_SPINE, Plan, new_plan, plan_ports
+from headway.network.slices.circuits import ONE_SPINE, CircuitPlan, new_plan, plan_ports
 from headway.network.slices.room import NO_ROOM, Room, take_in_leaf, within_one_leaf
 from headway.network.slices.whole import is_whole, keep_whole, on_each
 from headway.placement.profile import PACK_LIMIT
@@ -53,7 +53,7 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
 
 
 @jit(allocates=True)
-def _planned(room: Room, leaves: Any, spines: int) -> Plan:
+def _planned(room: Room, leaves: Any, spines: int) -> CircuitPlan:
     """A plan with the free fibres of leaves and ports of spines counted."""
     plan, below = new_plan(room.leaves, spines), len(room.leaves)
     for row in range(len(leaves.offer)):

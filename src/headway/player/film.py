@@ -35,6 +35,12 @@ class Film:
         self._keys: Whole = run.entries["job"][self._rows].astype(np.int64) * (len(run.entries) + 1) + self._rows
         self._first_hold: Whole = np.searchsorted(self.held.job, np.arange(len(run.jobs) + 1))
 
+    @cached_property
+    def node_of(self) -> Whole:
+        """The node of each GPU."""
+        cluster = self.run.cluster
+        return np.repeat(np.arange(len(cluster.nodes)), cluster.gpus)
+
     @property
     def jobs(self) -> int:
         """How many there are."""
@@ -46,9 +52,9 @@ class Film:
         model = str(load.model[j])
         return f"{model or 'trace'} {load.job_id[j]}"
 
-    def at(self, time: float) -> "Frame":
+    def at(self, time: float) -> "FilmFrame":
         """The run at this moment."""
-        return Frame(self, min(max(time, self.first), self.last))
+        return FilmFrame(self, min(max(time, self.first), self.last))
 
     def last_row(self, jobs: Whole, time: float) -> Whole:
         """The last row about each of these jobs up to a time; -1: none."""
@@ -112,7 +118,7 @@ class Film:
         return [REASONS[code] for code in codes.tolist()]
 
 
-class Frame:
+class FilmFrame:
     """One moment of a film."""
 
     def __init__(self, film: Film, time: float) -> None:
@@ -144,6 +150,23 @@ class Frame:
         """The priority queue of each of these jobs."""
         rows = self.film.last_row(jobs, self.time)
         return np.where(rows >= 0, self.film.entries["level"][rows], 0).astype(np.int64)
+
+    @cached_property
+    def hold_of(self) -> dict[int, int]:
+        """The row of `held` by job on GPUs, in the order of jobs."""
+        return dict(sorted(zip(self.film.held.job[self.on].tolist(), self.on.tolist(), strict=True)))
+
+    @property
+    def on_gpus(self) -> list[int]:
+        """The jobs on GPUs."""
+        return list(self.hold_of)
+
+    @cached_property
+    def waits_for(self) -> dict[int, str]:
+        """Why each waiting job waits."""
+        jobs = self.waiting
+        reasons = self.film.reasons(jobs, self.time, self.attempts[jobs] > 0)
+        return dict(zip(jobs.tolist(), reasons, strict=True))
 
     @cached_property
     def holders(self) -> list[list[int]]:

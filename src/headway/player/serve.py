@@ -7,28 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import FastAPI, Query
-from pydantic import Field
+from fastapi import Depends, FastAPI, Query
 
 from headway import __version__, web
 from headway.client.client import dashboard_link
 from headway.client.folder import TOKEN_FILE
-from headway.client.job import JobView
+from headway.client.job import JobQuery, JobView
 from headway.errors import BadInput
 from headway.io.accounts import own_account
 from headway.live.errors import NotFound
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Reader
 from headway.live.http.api import JobPage, handle_errors
-from headway.live.http.cluster_routes import STATE
 from headway.live.http.guard import Guard
 from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
-from headway.live.http.watch_routes import LONGEST_PAGE, MOST_STEPS, Me, Sort, add_collective
+from headway.live.http.watch_routes import MOST_STEPS, OVERVIEW_SHOWS, QUEUE_SHOWS, Me, add_reasons, queue_query
 from headway.live.queries.answers import NetworkView, Overview, QueuePage, Story, Trend
 from headway.live.queries.explain.explain import Explanation
-from headway.live.queries.overview import QueueWanted
 from headway.player import scenes, wires
-from headway.player.film import Film, Frame
+from headway.player.film import Film, FilmFrame
 from headway.sim.results.result import Result
 
 At = Annotated[
@@ -42,12 +39,12 @@ def make_player(film: Film) -> FastAPI:
     handle_errors(api)
     _cluster(api, film)
     _jobs(api, film)
-    add_collective(api)
+    add_reasons(api)
     web.add_pages(api)
     return api
 
 
-def _frame(film: Film, at: float | None) -> Frame:
+def _frame(film: Film, at: float | None) -> FilmFrame:
     return film.at(film.first if at is None else at)
 
 
@@ -57,7 +54,7 @@ def _cluster(api: FastAPI, film: Film) -> None:
         """Who asks: whoever started the player, who may look."""
         return Me(name=caller.name, user=caller.user, scope="read", expires=None)
 
-    @api.get("/v1/overview", responses=REFUSALS)
+    @api.get("/v1/overview", responses=REFUSALS, response_model_exclude=OVERVIEW_SHOWS)
     def overview(caller: Reader, at: At = None) -> Overview:
         """The cluster at one moment."""
         return scenes.overview(_frame(film, at))
@@ -67,7 +64,7 @@ def _cluster(api: FastAPI, film: Film) -> None:
         """How it went from the start of the run to a moment."""
         return scenes.trend(_frame(film, at), steps)
 
-    @api.get("/v1/network", responses=REFUSALS)
+    @api.get("/v1/network", responses=REFUSALS, response_model_exclude=QUEUE_SHOWS)
     def network(caller: Reader, at: At = None) -> NetworkView:
         """Switches, and who uses which links."""
         return wires.network(_frame(film, at))
@@ -79,22 +76,14 @@ def _jobs(api: FastAPI, film: Film) -> None:
             raise NotFound(f"there is no job {number}: the run has {film.jobs}")
         return number - 1
 
-    @api.get("/v1/queue", responses=REFUSALS)
+    @api.get("/v1/queue", responses=REFUSALS, response_model_exclude=QUEUE_SHOWS)
     def queue(
         caller: Reader,
+        query: Annotated[JobQuery, Depends(queue_query)],
         at: At = None,
-        text: Annotated[str, Query(max_length=200)] = "",
-        user: Annotated[str | None, Query(max_length=64)] = None,
-        queue: Annotated[str | None, Query(max_length=256)] = None,
-        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
-        sort: Sort = "order",
-        descending: bool = False,
-        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-        limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE)] = 100,
     ) -> QueuePage:
         """The jobs that are there at a moment."""
-        wanted = QueueWanted(text, user, queue, frozenset(state or ()), sort, descending, offset, limit)
-        return scenes.queue_page(_frame(film, at), wanted)
+        return scenes.queue_page(_frame(film, at), query)
 
     @api.get("/v1/jobs", responses=REFUSALS)
     def ended(
@@ -106,16 +95,16 @@ def _jobs(api: FastAPI, film: Film) -> None:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> JobPage:
         """The jobs that have ended by then, by number, the last first."""
-        frame = _frame(film, at)
-        rows = (j for j in frame.ended[::-1].tolist() if (not after_id or j + 1 < after_id) and name in film.name(j))
-        views = [scenes.job_view(frame, j) for j, _ in zip(rows, range(limit), strict=False)]
+        query = JobQuery(name=name, descending=newest, after_id=after_id, limit=limit)
+        views = scenes.ended(_frame(film, at), query)
         return JobPage(jobs=views, next_after_id=views[-1].job_id if len(views) == limit else None)
 
     @api.get("/v1/jobs/{job_id}", responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: Reader, at: At = None) -> JobView:
         """One job at a moment."""
         frame, j = _frame(film, at), seen(job_id)
-        return replace(scenes.job_view(frame, j), slice=wires.slice_of(frame, j))
+        (view,) = scenes.job_views(frame, [j])
+        return replace(view, slice=wires.slice_of(frame, j))
 
     @api.get("/v1/jobs/{job_id}/explain", responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: Reader, at: At = None) -> Explanation:

@@ -12,8 +12,8 @@ from headway.live.queries.story import bits
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.steps import STEP, steps_on
 from headway.network.sharing.uses import record_uses
-from headway.player.film import Frame
-from headway.player.scenes import brief
+from headway.player.film import FilmFrame
+from headway.player.scenes import job_views
 from headway.sim.models import communication
 from headway.sim.models.communication import MOST_STEPS
 from headway.sim.models.contention import Holders, shared_links
@@ -28,11 +28,11 @@ WORDS = {
 }
 
 
-def network(frame: Frame) -> NetworkView:
+def network(frame: FilmFrame) -> NetworkView:
     """Switches, links and circuits, with the jobs on them."""
     run = frame.film.run
     fabric, rule = run.setting.network.fabric, run.setting.network.sharing.rule
-    jobs = tuple(brief(frame, j) for j in sorted(set(frame.film.held.job[frame.on].tolist())))
+    jobs = job_views(frame, frame.on_gpus)
     if fabric is None:
         return NetworkView(frame.time, "none", run.cluster.name, WORDS["ideal"], (), 0, (), (), jobs)
     leaves: list[list[str]] = [[] for _ in range(fabric.leaves)]
@@ -48,13 +48,13 @@ def network(frame: Frame) -> NetworkView:
     )
 
 
-def _given(frame: Frame) -> tuple[Uplink, ...]:
+def _given(frame: FilmFrame) -> tuple[Uplink, ...]:
     """Links that starts were given; behind optical switches these are ports, which `_circuits` tells of."""
     links = [Uplink(leaf, spine, (j + 1,), True) for j, leaf, mask in _held(frame) for spine in bits(mask)]
     return tuple(sorted(links, key=lambda link: (link.leaf, link.spine)))
 
 
-def _held(frame: Frame) -> list[tuple[int, int, int]]:
+def _held(frame: FilmFrame) -> list[tuple[int, int, int]]:
     """(job, leaf, mask) of all holds."""
     film, links = frame.film, []
     for row in frame.on.tolist():
@@ -66,7 +66,7 @@ def _held(frame: Frame) -> list[tuple[int, int, int]]:
     return links
 
 
-def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
+def _circuits(frame: FilmFrame, fabric: Fabric) -> tuple[Circuit, ...]:
     """Circuits: a leaf's fibre of a job meets a spine's port of the same job, through the same switch where it can.
 
     The ledger counts ports and gives them no identity (decision 0036), so which meets which is one way to wire it, not the only one.
@@ -89,18 +89,18 @@ def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
     return tuple(circuits)
 
 
-def slice_of(frame: Frame, j: int) -> dict[str, Any] | None:
+def slice_of(frame: FilmFrame, j: int) -> dict[str, Any] | None:
     """What a job holds of the fabric, in the shape that a manager gives; circuits move when others come, and have no certificate here."""
     fabric, film = frame.film.run.setting.network.fabric, frame.film
-    now = [row for row in film.holds_of(j) if row in frame.on]
-    if fabric is None or fabric.ocs or not film.run.placement.needs_fabric or not now:
+    hold = frame.hold_of.get(j)
+    if fabric is None or fabric.ocs or not film.run.placement.needs_fabric or hold is None:
         return None
     links = tuple((leaf, mask) for held, leaf, mask in _held(frame) if held == j)
-    certificate = ServedFabric(fabric).certificate(tuple(frame.gpus_of(now[0]).tolist()), links)
+    certificate = ServedFabric(fabric).certificate(tuple(frame.gpus_of(hold).tolist()), links)
     return Slice(certificate, certificate.as_text(), "").view()
 
 
-def _shared(frame: Frame, fabric: Fabric) -> tuple[Uplink, ...]:
+def _shared(frame: FilmFrame, fabric: Fabric) -> tuple[Uplink, ...]:
     """Links that the flows of jobs take by the rule of the network; `load` adds up the fullest steps of each job."""
     run, film = frame.film.run, frame.film
     holders = Holders(2 if run.policy.packs else 1)

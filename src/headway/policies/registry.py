@@ -36,7 +36,7 @@ def check_policy(spec: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPolicy:
     """A built-in policy as lists show it."""
 
     summary: str
@@ -50,11 +50,11 @@ class Listed:
 
 
 @cache
-def listed() -> dict[str, Listed]:
+def listed() -> dict[str, ListedPolicy]:
     """Return all built-in policies by name."""
     modules = {name: _module(name) for name in MODULES}
     return {
-        name: Listed(module.SUMMARY, options.declared(module.make), module.make().oracle)
+        name: ListedPolicy(module.SUMMARY, options.declared(module.make), module.make().oracle)
         for name, module in modules.items()
     }
 

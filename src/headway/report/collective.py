@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.collectives.schedulers import Outcome
+from headway.collectives.schedulers import SchedulerOutcome
 from headway.collectives.simulate.play import utilisation_over_time
 from headway.collectives.summary import rival
 from headway.report.figure import OWN_LEGEND, Figure, axis
@@ -42,7 +42,7 @@ HEAD = (
 )
 
 
-def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str:
+def collective_report(rows: Sequence[Sequence[SchedulerOutcome]], chosen: SchedulerOutcome) -> str:
     """The whole page. `rows` holds one row of outcomes per topology; each is held against the first of its row that chose
     its number of chunks as it did."""
     own = next((row for row in rows if any(outcome is chosen for outcome in row)), rows[0])
@@ -53,7 +53,7 @@ def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str
     return page(title, f"<p>{escaped(_sentence(chosen))}</p>{table(HEAD, cells)}", (), figures)
 
 
-def _sentence(outcome: Outcome) -> str:
+def _sentence(outcome: SchedulerOutcome) -> str:
     reached = outcome.limit.limit_s / outcome.time_s
     return (
         f"{outcome.method}: {outcome.time_s * 1e3:.3f} ms with {len(outcome.plan.chunks)} chunks, "
@@ -63,7 +63,7 @@ def _sentence(outcome: Outcome) -> str:
     )
 
 
-def _cells(outcome: Outcome, other: Outcome) -> list[str]:
+def _cells(outcome: SchedulerOutcome, other: SchedulerOutcome) -> list[str]:
     """One row of the table; the speed-up is against `other`."""
     return [
         escaped(outcome.topology.name),
@@ -78,7 +78,7 @@ def _cells(outcome: Outcome, other: Outcome) -> list[str]:
     ]
 
 
-def _gantt(pair: tuple[Outcome, Outcome]) -> Figure:
+def _gantt(pair: tuple[SchedulerOutcome, SchedulerOutcome]) -> Figure:
     """One row per dimension, the first outcome above, the second below, on one axis of time."""
     traces: list[dict[str, Any]] = []
     layout: dict[str, Any] = {"barmode": "overlay", "annotations": [], **OWN_LEGEND}
@@ -96,7 +96,7 @@ def _gantt(pair: tuple[Outcome, Outcome]) -> Figure:
     return Figure("gantt", "What each dimension sends", note, traces, layout, height, wide=True)
 
 
-def _bars(outcome: Outcome, on: str) -> list[dict[str, Any]]:
+def _bars(outcome: SchedulerOutcome, on: str) -> list[dict[str, Any]]:
     """When each link was sending, by kind of phase; `on` ends the names of the axes."""
     timeline, plan = outcome.timeline, outcome.plan
     kinds = ["a2a"] * len(plan.chunks[0].a2a) or ["rs"] * len(plan.chunks[0].rs) + ["ag"] * len(plan.chunks[0].ag)
@@ -129,7 +129,7 @@ def _bars(outcome: Outcome, on: str) -> list[dict[str, Any]]:
     return traces
 
 
-def _utilisation(pair: tuple[Outcome, Outcome]) -> Figure:
+def _utilisation(pair: tuple[SchedulerOutcome, SchedulerOutcome]) -> Figure:
     """All bandwidth in use, weighted by dimension, for both outcomes."""
     traces = []
     for outcome in pair:
@@ -145,7 +145,7 @@ def _utilisation(pair: tuple[Outcome, Outcome]) -> Figure:
     return Figure("utilisation", "Bandwidth in use", note, traces, layout, 320, wide=True)
 
 
-def _speedups(rows: Sequence[Sequence[Outcome]], first: str) -> Figure:
+def _speedups(rows: Sequence[Sequence[SchedulerOutcome]], first: str) -> Figure:
     """Bars per topology: every scheduler, the limit and the ideal, against the first scheduler."""
     takes_s = [(outcome.method, [row[place].time_s for row in rows]) for place, outcome in enumerate(rows[0])]
     takes_s += [("limit", [row[0].limit.limit_s for row in rows]), ("ideal", [row[0].limit.ideal_s for row in rows])]

@@ -13,13 +13,14 @@ from headway.cluster.named import cluster as find_cluster
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
 from headway.core.protocols import Placement, Policy
-from headway.errors import BadInput, unknown
+from headway.errors import BadInput, ImpossibleJobs, unknown
 from headway.io import units
+from headway.io.command_option import flag_of
 from headway.iteration.plans import plan_number
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
-from headway.sim.experiment import SEEDS, Experiment, flag_of, options, turns
+from headway.sim.experiment import SEEDS, Experiment, options, turns
 from headway.sim.models.network import find_network, only_isolable
 from headway.sim.results import metrics
 from headway.sim.results.result import Comparison, Result
@@ -71,12 +72,12 @@ def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> Work
     which = np.flatnonzero(too_large)[:10]
     some = ", ".join(f"{workload.job_id[j]} ({units.counted(int(workload.gpus[j]), 'GPU')})" for j in which)
     more = f" and {count - 10:,} more" if count > 10 else ""
-    who, fix = "every job is", "take a larger cluster"
+    who, advice = "every job is", ""
     if count < jobs:
-        who = f"{count} of {jobs} jobs {'is' if count == 1 else 'are'}"
-        fix += ", or leave them out with --skip-impossible"
+        who, advice = f"{count} of {jobs} jobs {'is' if count == 1 else 'are'}", ", or leave them out"
     size = units.counted(cluster.total, "GPU")
-    raise BadInput(f"{workload.name}: {who} larger than {cluster.name} ({size}): {some}{more}; {fix}")
+    problem = f"{workload.name}: {who} larger than {cluster.name} ({size}): {some}{more}; take a larger cluster"
+    raise ImpossibleJobs(problem, advice)
 
 
 def constraints_of(workload: Workload) -> list[Demand]:
@@ -109,8 +110,8 @@ def only_eligible(workload: Workload, cluster: Cluster, skip_impossible: bool) -
     j, count = int(never.argmax()), int(never.sum())
     why = reasons[cases[j]]
     who = f"{count} of {len(workload)} jobs can never start on {cluster.name}"
-    fix = "; leave such jobs out with --skip-impossible" if count < len(workload) else ""
-    raise BadInput(f"{workload.name}: {who}; job {workload.job_id[j]}: {why}{fix}")
+    advice = "; leave such jobs out" if count < len(workload) else ""
+    raise ImpossibleJobs(f"{workload.name}: {who}; job {workload.job_id[j]}: {why}", advice)
 
 
 def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None, skip_impossible: bool) -> Workload:
@@ -129,10 +130,8 @@ def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None,
     j = int(too_large.argmax())
     why = f"asks for {units.counted(int(workload.gpus[j]), 'GPU')}, and queue {kinds[j][0]!r} gives at most {most[kinds[j]]}"
     never = "" if kinds[j][1] else " to a job that cannot be preempted"
-    fix = "" if too_large.all() else ", or leave such jobs out with --skip-impossible"
-    raise BadInput(
-        f"{workload.name}: job {workload.job_id[j]} {why}{never} ({queues.name}); raise its limit or guarantee{fix}"
-    )
+    problem = f"{workload.name}: job {workload.job_id[j]} {why}{never} ({queues.name}); raise its limit or guarantee"
+    raise ImpossibleJobs(problem, "" if too_large.all() else ", or leave such jobs out")
 
 
 def run_experiment(

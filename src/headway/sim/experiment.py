@@ -6,18 +6,18 @@ of `Experiment`. A new option is one field here, and the code that obeys it. Thi
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any
 
 from headway.errors import BadInput, unknown
 from headway.io import units
+from headway.io.command_option import Check, CommandOption, check_fields, flag_of, options_of
 from headway.io.numbers import MOST_WHOLE, Range
 from headway.network.sharing.rules import NETWORKS, parse_network
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these load NumPy; they do not import this module
     from headway.cluster.nodes import Cluster
     from headway.cluster.queues import Queues
     from headway.network.fabric.model import Fabric
@@ -30,42 +30,17 @@ LONGEST_S = 1e9
 Named = str | os.PathLike[str]
 PLAIN = (str, int, float, type(None))  # values that can be written down
 
-# Takes the option and a value; returns what the experiment keeps, or raises BadInput.
-Check = Callable[["Option", Any], Any]
-
-
-def _name(option: "Option", value: Any) -> Any:
-    """A path as text. Objects stay as they are: whoever looks the name up knows which ones it takes."""
-    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
-
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ExperimentOption(CommandOption):
     """How one field is written by people: on the command line, in Python and in sweep files."""
 
-    help: str
-    check: Check = _name
-    flag: str = ""  # on the command line, where it is not the field's name
     key: str = ""  # in a sweep file, where it is not the flag's name
     beside: str = ""  # the field whose entry in a sweep file may set this one too, such as a network for one placement
-    allowed: Range | None = None  # of a number, which then needs no other check
-    name: str = ""  # of the field
-    kind: type = str  # on the command line and in tables
-    default: Any = ...  # of the field; `...`: it is required
-
-    @property
-    def word(self) -> str:
-        """The name that people write: `from`, not `start`."""
-        return self.flag or self.name
-
-    @property
-    def words(self) -> str:
-        """The name as people say it."""
-        return self.name.replace("_", " ")
 
 
 def _one_of(*choices: str) -> Check:
-    def check(option: "Option", value: Any) -> Any:
+    def check(option: CommandOption, value: Any) -> Any:
         if value not in choices:
             raise unknown(option.words, value if isinstance(value, str) else repr(value), choices)
         return value
@@ -73,26 +48,28 @@ def _one_of(*choices: str) -> Check:
     return check
 
 
-def _network(option: "Option", value: Any) -> Any:
+def _network(option: CommandOption, value: Any) -> Any:
     if not isinstance(value, str):
         raise unknown(option.words, repr(value), NETWORKS)
     parse_network(value)
     return value
 
 
-def _text(option: "Option", value: Any) -> str:
+def _text(option: CommandOption, value: Any) -> str:
     """Numbers may be given where text is meant, such as a sample of 100."""
     if not isinstance(value, str | Real) or isinstance(value, bool):
         raise BadInput(f"{option.words} {value!r} is neither text nor a number")
     return str(value)
 
 
-def _time(option: "Option", value: Any) -> str:
+def check_time(option: CommandOption, value: Any) -> str:
+    """Return a time as written."""
     units.seconds(str(value), flag_of(option))
     return str(value)
 
 
-def _turns(option: "Option", value: Any) -> str:
+def check_turns(option: CommandOption, value: Any) -> str:
+    """Return a minimum run time as written."""
     turns(str(value), flag_of(option))
     return str(value)
 
@@ -114,7 +91,7 @@ def turns(text: str, option: str = "") -> dict[str, float | None]:
     return min_runtimes
 
 
-def _cost(option: "Option", value: Any) -> str:
+def _cost(option: CommandOption, value: Any) -> str:
     if value not in ("none", "model"):
         try:
             units.seconds(str(value), most=LONGEST_S)
@@ -124,7 +101,7 @@ def _cost(option: "Option", value: Any) -> str:
     return str(value)
 
 
-def _yes_or_no(option: "Option", value: Any) -> bool:
+def _yes_or_no(option: CommandOption, value: Any) -> bool:
     """A truth value; in YAML 1.2, yes and no are text."""
     answer = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
     if not isinstance(answer, bool):
@@ -136,16 +113,23 @@ def _yes_or_no(option: "Option", value: Any) -> bool:
 class Experiment:
     """One simulation to run, in the words of the command line. In Python, names may be objects instead."""
 
-    trace: Annotated["Named | Workload", Option("A trace file, or synthetic:NAME?jobs=480&seed=1.", key="traces")]
+    trace: Annotated[
+        "Named | Workload",
+        ExperimentOption(
+            "A trace file, or synthetic:NAME?jobs=480&seed=1.", key="traces", metavar="TRACE", argument=True
+        ),
+    ]
     cluster: Annotated[
         "Named | Cluster",
-        Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", key="clusters"),
+        ExperimentOption("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", key="clusters"),
     ]
-    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", key="policies")] = "headway"
-    placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", key="placements")] = "consolidated"
+    policy: Annotated[Any, ExperimentOption("When jobs run; see `headway policies`.", key="policies")] = "headway"
+    placement: Annotated[Any, ExperimentOption("Where jobs run; see `headway policies`.", key="placements")] = (
+        "consolidated"
+    )
     network: Annotated[
         str,
-        Option(
+        ExperimentOption(
             f"{', '.join(NETWORKS[:-1])}, or isolated (with a vclos placement); ecmp?qps=4, ecmp?exact=10, ...?failed=spine3.",
             _network,
             beside="placement",
@@ -153,72 +137,80 @@ class Experiment:
     ] = "ideal"
     fabric: Annotated[
         "Named | Fabric | None",
-        Option(
+        ExperimentOption(
             "The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name.",
             beside="placement",
         ),
     ] = None
     collective: Annotated[
         str,
-        Option(
+        ExperimentOption(
             "How jobs reduce gradients: baseline, themis or best; none leaves communication out of their speed.",
             _one_of("none", "baseline", "themis", "best"),
         ),
     ] = "none"
     preemption_cost: Annotated[
-        str | float, Option("model (as published for each model), a time such as 30s, or none.", _cost)
+        str | float, ExperimentOption("model (as published for each model), a time such as 30s, or none.", _cost)
     ] = "model"
-    slowdown: Annotated[str, Option("none or model: spreading skewed models slows them.", _one_of("none", "model"))] = (
-        "none"
-    )
+    slowdown: Annotated[
+        str, ExperimentOption("none or model: spreading skewed models slows them.", _one_of("none", "model"))
+    ] = "none"
     min_runtime: Annotated[
         str | float,
-        Option(
-            "Time a job runs before it may be preempted: auto (by what a preemption costs it), or 5m,batch=1h.", _turns
+        ExperimentOption(
+            "Time a job runs before it may be preempted: auto (by what a preemption costs it), or 5m,batch=1h.",
+            check_turns,
         ),
     ] = "auto"
     queues: Annotated[
         "Named | Queues | None",
-        Option(
+        ExperimentOption(
             "A YAML file of queues: weights, guaranteed GPUs, priorities, limits. The trace's queues are looked up in it."
         ),
     ] = None
     progress_reports: Annotated[
         float,
-        Option("Share of jobs, 0 to 1, that report how much work is left to policies that ask.", allowed=Range(0, 1)),
+        ExperimentOption(
+            "Share of jobs, 0 to 1, that report how much work is left to policies that ask.", allowed=Range(0, 1)
+        ),
     ] = 0.0
     progress_error: Annotated[
-        float, Option("Reports are wrong by up to this factor, either way.", allowed=Range(1, 1e6))
+        float, ExperimentOption("Reports are wrong by up to this factor, either way.", allowed=Range(1, 1e6))
     ] = 1.0
     seed: Annotated[
         int,
-        Option(
+        ExperimentOption(
             "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=.",
             allowed=SEED,
             key="seeds",
         ),
     ] = 0
     skip_impossible: Annotated[
-        bool, Option("Leave out jobs larger than the cluster, and say how many.", _yes_or_no)
+        bool, ExperimentOption("Leave out jobs larger than the cluster, and say how many.", _yes_or_no)
     ] = False
-    strict: Annotated[bool, Option("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no)] = (
-        False
-    )
+    strict: Annotated[
+        bool, ExperimentOption("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no)
+    ] = False
     start: Annotated[
         str | float,
-        Option("Start of the window, from the trace's time 0: 12h, 7d.", _time, "from", beside="trace"),
+        ExperimentOption("Start of the window, from the trace's time 0: 12h, 7d.", check_time, "from", beside="trace"),
     ] = "0"
-    end: Annotated[str | float | None, Option("End of the window.", _time, "to", beside="trace")] = None
-    sample: Annotated[str | int | None, Option("Jobs to take at random: 1000, or 10%.", _text, beside="trace")] = None
-    time_scale: Annotated[float, Option("Multiply all times by this.", allowed=Range(1e-6, 1e6), beside="trace")] = 1.0
+    end: Annotated[str | float | None, ExperimentOption("End of the window.", check_time, "to", beside="trace")] = None
+    sample: Annotated[
+        str | int | None, ExperimentOption("Jobs to take at random: 1000, or 10%.", _text, beside="trace")
+    ] = None
+    time_scale: Annotated[
+        float, ExperimentOption("Multiply all times by this.", allowed=Range(1e-6, 1e6), beside="trace")
+    ] = 1.0
     load: Annotated[
         float | None,
-        Option("Scale the gaps to this load on --cluster.", allowed=Range(1e-3, 1e3), key="loads", beside="trace"),
+        ExperimentOption(
+            "Scale the gaps to this load on --cluster.", allowed=Range(1e-3, 1e3), key="loads", beside="trace"
+        ),
     ] = None
 
     def __post_init__(self) -> None:
-        for name in options():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        check_fields(self)
 
     @property
     def in_words(self) -> bool:
@@ -241,28 +233,14 @@ class Experiment:
         return _command("simulate", self) if self.in_words else None
 
 
-@cache
-def options() -> Mapping[str, Option]:
+def options() -> Mapping[str, ExperimentOption]:
     """The fields of an experiment, in the order of the command line."""
-    by_name = {}
-    for one in fields(Experiment):
-        annotated: Any = one.type
-        default = ... if one.default is MISSING else one.default
-        kind = next((kind for kind in (bool, int, float) if annotated.__origin__ in (kind, kind | None)), str)
-        by_name[one.name] = replace(annotated.__metadata__[0], name=one.name, kind=kind, default=default)
-    return by_name
+    return options_of(Experiment)
 
 
 def check(name: str, value: Any) -> Any:
     """The value of a field as an experiment keeps it; BadInput where it cannot be."""
-    option = options()[name]
-    if value is None and option.default is None:
-        return value
-    if option.allowed is None:
-        return option.check(option, value)
-    if value not in option.allowed:
-        raise BadInput(f"{option.words} {value!r} is not {option.allowed}")
-    return option.kind(value)  # also one of NumPy
+    return options()[name].checked(value)
 
 
 def _in_words(value: Any) -> Any:
@@ -290,15 +268,6 @@ def _command(verb: str, experiment: Experiment, instead: Mapping[str, list[str]]
         value = getattr(experiment, name)
         if instead and name in instead:
             words += instead[name]
-        elif option.kind is bool:
-            words += [flag_of(option)] * value
-        elif name == "trace":
-            words.append(value)
         elif value != option.default or name == "policy":
-            words += [flag_of(option), str(value)]
+            words += option.written(value)
     return shlex.join(words)
-
-
-def flag_of(option: Option) -> str:
-    """The option on the command line."""
-    return "--" + option.word.replace("_", "-")

@@ -20,7 +20,7 @@ from headway.core.receipts import record_why
 from headway.core.record import record, record_action, record_links, record_retry, refit_due
 from headway.core.tables.actions import Actions
 from headway.core.tables.journal import (
-    Journal,
+    JournalTable,
     has_room,
     journal,
     note,
@@ -35,7 +35,7 @@ from headway.core.tables.scratch import PLACE_TYPE, Scratch, new_scratch, room_f
 from headway.core.tables.state import STATE_TYPE, State, new_state
 from headway.core.timers import SOON_S, due, next_changed_why, tick_due, wake_at
 from headway.sim.world import break_links, learn, next_fact, next_outage, next_time, perform
-from headway.sim.world_tables import WORLD_TYPE, World
+from headway.sim.world_tables import WORLD_TYPE, WorldTables
 
 FINISHED: Final = 0
 JOURNAL_FULL: Final = 1
@@ -52,7 +52,7 @@ MORE_FACTS: Final = -2
 class Buffers(NamedTuple):
     """What the loop writes beside the state and the world: the journal, and what a decision works on and gives."""
 
-    journal: Journal
+    journal: JournalTable
     scratch: Scratch
     out: Actions
 
@@ -67,7 +67,7 @@ BUFFERS_TYPE = typeof(Buffers(journal(_SMALL, 1, True), new_scratch(_SMALL), roo
 
 
 @jit
-def any_fact(state: State, world: World, now: float) -> tuple[int, int]:
+def any_fact(state: State, world: WorldTables, now: float) -> tuple[int, int]:
     """Return the next fact due by now, in the fixed order: Disconnected, Ended, Stopped, Started, Crossed, Submitted; (-1, -1): none.
 
     Disconnected comes with the number of the outage, all others with the job. Rated: the job has to choose other links.
@@ -94,8 +94,8 @@ def _happen(
     options: Options,
     key: Any,
     change: Any,
-    world: World,
-    journal: Journal,
+    world: WorldTables,
+    journal: JournalTable,
     kind: int,
     j: int,
     now: float,
@@ -117,7 +117,7 @@ def _happen(
 
 
 @jit
-def _act(state: State, options: Options, key: Any, change: Any, world: World, buffers: Buffers, row: int) -> None:
+def _act(state: State, options: Options, key: Any, change: Any, world: WorldTables, buffers: Buffers, row: int) -> None:
     """Record an action, write it down, and carry it out."""
     now, action = world.clock[0].now, buffers.out.rows[row]
     record_action(state, options, key, change, buffers.out, row, now)
@@ -127,7 +127,7 @@ def _act(state: State, options: Options, key: Any, change: Any, world: World, bu
 
 
 @jit
-def _next_moment(state: State, options: Options, key: Any, change: Any, world: World, buffers: Buffers) -> int:
+def _next_moment(state: State, options: Options, key: Any, change: Any, world: WorldTables, buffers: Buffers) -> int:
     """Go to the next moment and record its facts, or go on with those of the last."""
     clock, journal = world.clock[0], buffers.journal
     if clock.row == NEXT_MOMENT:
@@ -186,7 +186,7 @@ def drive_compiled(
     preempt_at: Any,
     place: Any,
     allot: Any,
-    world: World,
+    world: WorldTables,
     buffers: Buffers,
 ) -> int:
     """Run until all jobs have ended or the journal is full; then it can be called again."""

@@ -1,4 +1,4 @@
-"""Files that describe networks: fabrics, inventories, topologies and links. The packages that compute with them open no files."""
+"""Files that describe networks: fabrics, inventories and topologies. The packages that compute with them open no files."""
 
 import gzip
 import zlib
@@ -6,10 +6,8 @@ from pathlib import Path
 
 from headway.collectives.topology.model import Topology
 from headway.collectives.topology.text import TopologyFile, named_topology, topology_of
-from headway.collectives.wiring.model import Wiring, wiring_of
-from headway.collectives.wiring.text import WiringFile, mentions_links, wiring_from_rows
 from headway.errors import BadInput, unknown
-from headway.io.files import TooLong, open_file, read_file, read_rest, shown_size
+from headway.io.files import TooLong, open_file, read_rest, shown_size
 from headway.io.json_file import read_json
 from headway.io.yaml_file import MOST_BYTES, check_content, read_yaml
 from headway.network.fabric.file import FabricFile, fabric_of
@@ -69,19 +67,3 @@ def topology_from(text: str) -> Topology:
         return named_topology(text)
     path = Path(text)
     return topology_of(read_yaml(path, TopologyFile, "topology"), str(path), path.stem)
-
-
-def wiring_from(text: str) -> Wiring:
-    """Return the network that a file of links describes, or a topology (its name, file or shorthand) link by link."""
-    path = Path(text)
-    if not text.endswith(YAML) or not _has_links(path):
-        return wiring_of(topology_from(text))
-    return wiring_from_rows(read_yaml(path, WiringFile, "network of links"), str(path), path.stem)
-
-
-def _has_links(path: Path) -> bool:
-    """Return whether a file mentions links; what else is wrong with it is told by its reader."""
-    try:
-        return mentions_links(read_file(path, MOST_BYTES).decode("utf-8"))
-    except (OSError, ValueError):
-        return False

@@ -20,7 +20,7 @@ from headway.core.keys import AUTO_MULTIPLE
 from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
 from headway.core.receipts import final_receipts_us
-from headway.core.tables.journal import Journal, empty
+from headway.core.tables.journal import JournalTable, empty
 from headway.core.tables.options import NO_DEMANDS
 from headway.core.tables.state import State, new_state
 from headway.core.tables.teams import NO_TEAMS, Team
@@ -35,10 +35,10 @@ from headway.sim.models import communication, profiles
 from headway.sim.models.communication import Traffic
 from headway.sim.models.contention import Holders, shared_links
 from headway.sim.models.loss_curves import LossCurves
-from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated
+from headway.sim.models.network import IDEAL, NetworkModel, ledger_of, never_isolated
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
-from headway.sim.world_tables import Seconds, World, cost_table, new_world, truth_table
+from headway.sim.world_tables import Seconds, WorldTables, cost_table, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 14
@@ -57,7 +57,7 @@ class Setting:
     seed: int = 0
     queues: Queues | None = None  # None: all jobs are alike
     demands: Demands | None = None  # None: all nodes suit all jobs
-    network: Network = IDEAL
+    network: NetworkModel = IDEAL
     plan: int = NO_PLAN  # of collectives, for all jobs
 
 
@@ -137,7 +137,7 @@ def _links(workload: Workload, setting: Setting, traffic: Traffic, holders: Hold
 
 def prepare(
     workload: Workload, cluster: Cluster, policy: Policy, placement: Placement, setting: Setting
-) -> tuple[Engine, World]:
+) -> tuple[Engine, WorldTables]:
     """The engine with its jobs in the table, and the world that knows the truth about them."""
     fabric = setting.network.fabric
     never = never_isolated(workload.gpus, fabric, placement)
@@ -404,7 +404,7 @@ def _teams_of(setting: Setting, state: State) -> TeamsOfRun | None:
     return TeamsOfRun(setting.queues, state.teams, queue_of[state.jobs["team"]])
 
 
-def _kept(journal: Journal, before: list[Kept]) -> Kept:
+def _kept(journal: JournalTable, before: list[Kept]) -> Kept:
     """A copy of what the buffer holds; its entries count places from the first buffer on."""
     count = journal.counts[0]
     part = Kept(*(getattr(journal, pool)[: count[pool]].copy() for pool in ("rows", "seats", "places", "links")))
@@ -413,7 +413,7 @@ def _kept(journal: Journal, before: list[Kept]) -> Kept:
     return part
 
 
-def _unfinished(why: int, engine: Engine, world: World) -> HeadwayError:
+def _unfinished(why: int, engine: Engine, world: WorldTables) -> HeadwayError:
     unfinished = len(engine.state.jobs) - int(world.clock["done"][0])
     if why == STUCK:
         return BadInput(

@@ -13,7 +13,7 @@ from headway.core.keys import INSTANT_S
 from headway.core.ledger import holds_links, nodes_held
 from headway.core.order import pop, priority, push
 from headway.core.record import record_rate
-from headway.core.tables.journal import Journal, note
+from headway.core.tables.journal import JournalTable, note
 from headway.core.tables.state import State
 from headway.job_state import JobState
 from headway.network.sharing.exact import set_pace, work_left
@@ -23,13 +23,13 @@ from headway.sim.models.outages import lose_uplinks
 from headway.sim.models.plan import plans, talk_here
 from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 from headway.sim.models.slices import first_on_held, open_links, spans_leaves
-from headway.sim.world_tables import World
+from headway.sim.world_tables import WorldTables
 
 STAMP_BITS: Final = 24
 JOB_BITS: Final = 32
 
 
-def resume_from(state: State, world: World, now: float) -> None:
+def resume_from(state: State, world: WorldTables, now: float) -> None:
     """Begin in the middle of a state at rest: jobs with GPUs go on from here, and the last rows, not submitted yet, arrive next."""
     states = state.jobs["state"]
     world.clock["now"] = now
@@ -45,7 +45,7 @@ def resume_from(state: State, world: World, now: float) -> None:
 
 
 @jit
-def _expect(world: World, at: float, kind: int, j: int) -> None:
+def _expect(world: WorldTables, at: float, kind: int, j: int) -> None:
     """Put a fact on the heap; it orders equal times by kind, then by job."""
     if world.clock[0].heap == len(world.heap):
         _compact(world)
@@ -60,13 +60,13 @@ def _job(what: int) -> int:
 
 
 @jit
-def _holds(world: World, what: int) -> bool:
+def _holds(world: WorldTables, what: int) -> bool:
     mask = (1 << STAMP_BITS) - 1
     return (world.truth[_job(what)].stamp & mask) == (what & mask)
 
 
 @jit
-def _compact(world: World) -> None:
+def _compact(world: WorldTables) -> None:
     n = world.clock[0].heap
     world.clock[0].heap = 0
     for i in range(n):
@@ -78,13 +78,13 @@ def _compact(world: World) -> None:
 
 
 @jit
-def _drop_first(world: World) -> None:
+def _drop_first(world: WorldTables) -> None:
     pop(world.heap, world.clock[0].heap)
     world.clock[0].heap -= 1
 
 
 @jit
-def break_links(state: State, world: World, k: int, now: float) -> None:
+def break_links(state: State, world: WorldTables, k: int, now: float) -> None:
     """Let the k-th outage, and all others due by now, take effect in the world, before they are recorded.
 
     Jobs that share a failed link choose other links. A job that holds one stops at once and loses what a preemption costs.
@@ -116,7 +116,7 @@ def break_links(state: State, world: World, k: int, now: float) -> None:
 
 
 @jit
-def next_outage(world: World, now: float) -> int:
+def next_outage(world: WorldTables, now: float) -> int:
     """Take the next outage that is due by now; -1: none."""
     k = world.clock[0].outage
     if k == len(world.outages) or world.outages[k].at > now:
@@ -126,7 +126,7 @@ def next_outage(world: World, now: float) -> int:
 
 
 @jit
-def next_time(state: State, world: World, wake: float) -> float:
+def next_time(state: State, world: WorldTables, wake: float) -> float:
     """When something happens next: a fact, an arrival, or the moment to wake."""
     while world.clock[0].heap > 0 and not _holds(world, world.heap[0].what):
         _drop_first(world)
@@ -145,7 +145,7 @@ def next_time(state: State, world: World, wake: float) -> float:
 
 
 @jit
-def next_fact(world: World, now: float) -> tuple[int, int]:
+def next_fact(world: WorldTables, now: float) -> tuple[int, int]:
     """Take the next fact from the heap that is due by now: (kind, job), or (-1, -1)."""
     while world.clock[0].heap > 0 and world.heap[0].at <= now + INSTANT_S:
         what = world.heap[0].what
@@ -156,7 +156,7 @@ def next_fact(world: World, now: float) -> tuple[int, int]:
 
 
 @jit
-def _rate(state: State, world: World, j: int) -> float:
+def _rate(state: State, world: WorldTables, j: int) -> float:
     """The speed of a job where it is and beside whom it is."""
     job, rate = state.jobs[j], 1.0
     if job.gpus != job.asked:
@@ -174,7 +174,7 @@ def _rate(state: State, world: World, j: int) -> float:
 
 
 @jit
-def _advance(state: State, world: World, j: int, now: float) -> None:
+def _advance(state: State, world: WorldTables, j: int, now: float) -> None:
     truth = world.truth[j]
     truth.left = max(0.0, truth.left - (now - truth.timed) * state.jobs[j].rate)
     if are_shared(world.links) and in_phases(world.links, j):
@@ -183,7 +183,7 @@ def _advance(state: State, world: World, j: int, now: float) -> None:
 
 
 @jit
-def _retime(state: State, world: World, journal: Journal, j: int, now: float) -> None:
+def _retime(state: State, world: WorldTables, journal: JournalTable, j: int, now: float) -> None:
     """A running job's speed may have changed, which is a fact of its own: work out when the job ends now."""
     job, truth = state.jobs[j], world.truth[j]
     rate = _rate(state, world, j)
@@ -199,7 +199,7 @@ def _retime(state: State, world: World, journal: Journal, j: int, now: float) ->
 
 
 @jit
-def _retime_met(state: State, world: World, journal: Journal, count: int, now: float) -> None:
+def _retime_met(state: State, world: WorldTables, journal: JournalTable, count: int, now: float) -> None:
     """The first `count` jobs that `met` lists share links with one that came or went."""
     for i in range(count):
         j = met(world.links, i)
@@ -208,7 +208,7 @@ def _retime_met(state: State, world: World, journal: Journal, count: int, now: f
 
 
 @jit
-def _follow_slices(state: State, world: World, journal: Journal, now: float) -> None:
+def _follow_slices(state: State, world: WorldTables, journal: JournalTable, now: float) -> None:
     """Reroute the jobs that send over links of a new slice, each once, then set the speed of all running jobs."""
     open_links(state, world.links)
     world.links.head[0].slices_started += 1
@@ -228,7 +228,7 @@ def _follow_slices(state: State, world: World, journal: Journal, now: float) -> 
 
 
 @jit
-def _rewire(state: State, world: World, journal: Journal, j: int, now: float) -> None:
+def _rewire(state: State, world: WorldTables, journal: JournalTable, j: int, now: float) -> None:
     """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
     for i in range(set_up(state, world.circuits, j)):
         owner = world.circuits.moves[i].job
@@ -249,13 +249,13 @@ def _home(state: State, job: Any) -> int:
 
 
 @jit
-def _save_s(state: State, world: World, j: int) -> float:
+def _save_s(state: State, world: WorldTables, j: int) -> float:
     """Return the seconds from Stop to Stopped of a job."""
     return world.costs[j].save if len(world.costs) > 0 else state.jobs[j].save
 
 
 @jit
-def _resume_s(state: State, world: World, j: int) -> float:
+def _resume_s(state: State, world: WorldTables, j: int) -> float:
     """Return the seconds from Start to Started of a job that has just been placed, and remember its nodes if they matter."""
     if len(world.costs) == 0:
         return state.jobs[j].resume
@@ -274,7 +274,7 @@ def _count_start(state: State, clock: Any, job: Any) -> None:
 
 
 @jit
-def perform(state: State, world: World, journal: Journal, kind: int, j: int, now: float) -> bool:
+def perform(state: State, world: WorldTables, journal: JournalTable, kind: int, j: int, now: float) -> bool:
     """Carry out an action that has been recorded. True: the job has started at once."""
     job, truth = state.jobs[j], world.truth[j]
     if kind == START or kind == PACK:
@@ -303,7 +303,7 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
 
 
 @jit
-def _settle_plan(state: State, world: World, j: int) -> None:
+def _settle_plan(state: State, world: WorldTables, j: int) -> None:
     """Work out what a job that starts spends on its communication, in its places and with its plan."""
     talk = world.talks[j]
     talk.here = talk_here(state, world.plan[0], talk, state.jobs[j])
@@ -312,7 +312,7 @@ def _settle_plan(state: State, world: World, j: int) -> None:
 
 
 @jit
-def learn(state: State, world: World, journal: Journal, kind: int, j: int, partner: int, now: float) -> None:
+def learn(state: State, world: WorldTables, journal: JournalTable, kind: int, j: int, partner: int, now: float) -> None:
     """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
     world.clock[0].facts += 1
     if can_rewire(world.circuits) and (kind == ENDED or kind == STOPPED):

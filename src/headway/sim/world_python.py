@@ -4,19 +4,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headway.core.engine import Action, Cause, Disconnection, Engine, Event, Recorded, Retry
+from headway.core.engine import Cause, Disconnection, Engine, EngineAction, Event, PreemptionRetry, Recorded
 from headway.core.events import DISCONNECTED, NO_JOB, RATED, STARTED
 from headway.core.tables.actions import one_action
-from headway.core.tables.journal import Journal, note, note_action, note_links, note_nobody, note_retry, note_why
+from headway.core.tables.journal import JournalTable, note, note_action, note_links, note_nobody, note_retry, note_why
 from headway.sim.loop import any_fact
 from headway.sim.world import break_links, learn, next_time, perform
-from headway.sim.world_tables import World
+from headway.sim.world_tables import WorldTables
 
 
 class SimulatedWorld:
     """Fills the World protocol of core/engine.py."""
 
-    def __init__(self, engine: Engine, world: World, journal: Journal) -> None:
+    def __init__(self, engine: Engine, world: WorldTables, journal: JournalTable) -> None:
         self.state, self.world, self.journal = engine.state, world, journal
 
     def wait(self, until: float) -> float | None:
@@ -41,7 +41,7 @@ class SimulatedWorld:
                 yield Event(int(kind), int(j))
             learn(self.state, self.world, self.journal, kind, j, partner, now)
 
-    def perform(self, action: Action, now: float) -> Iterator[Event]:
+    def perform(self, action: EngineAction, now: float) -> Iterator[Event]:
         """Schedule what follows from the action."""
         if perform(self.state, self.world, self.journal, action.kind, action.job, now):
             yield Event(STARTED, action.job)
@@ -51,11 +51,11 @@ class SimulatedWorld:
         """Write the journal."""
         if isinstance(event, Cause):
             note_why(self.journal, event.group, event.why, now)
-        elif isinstance(event, Retry):
+        elif isinstance(event, PreemptionRetry):
             note_retry(self.journal, event.at, now)
         elif isinstance(event, Disconnection):
             note_links(self.journal, event.leaf, event.mask, now)
-        elif isinstance(event, Action):
+        elif isinstance(event, EngineAction):
             given = one_action(event.kind, event.job, event.places, event.links, event.until)
             note_action(self.journal, self.state, given, 0, now)
         elif event.job == NO_JOB:

@@ -64,7 +64,7 @@ CLOCK: Final = np.dtype(
 
 
 @by_address
-class World(NamedTuple):
+class WorldTables(NamedTuple):
     """Truth by job, future facts, and the rates that follow from who shares what."""
 
     truth: NDArray[Any]
@@ -119,11 +119,11 @@ def new_world(
     outages: NDArray[Any] | None = None,
     plan: NDArray[Any] | None = None,
     talk: Talk | None = None,
-) -> World:
+) -> WorldTables:
     """A world of these jobs."""
     clock = np.zeros(1, CLOCK)
     clock["wake"], clock["row"] = np.inf, -1
-    return World(
+    return WorldTables(
         truth,
         np.zeros(0, COST) if costs is None else costs,
         np.zeros(0) if apart is None else apart,

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from headway.slurm import answers, fixed
-from headway.slurm.requests import Call, Cancel, Change, Hold, Refused, Request, Signal, Submit, Unreachable
-from headway.slurm.snapshot import SlurmJob, Snapshot
+from headway.slurm.requests import Call, Cancel, Hold, JobUpdate, NoAnswer, Rejected, Request, Signal, Submit
+from headway.slurm.snapshot import SlurmJob, SlurmSnapshot
 
 LIMIT_S = 30.0
 # What Slurm's commands say when it was not Slurm that said no (slurm_errno.c).
@@ -57,7 +57,7 @@ class Commands:
                 return Call(("scancel", f"--signal={name.removeprefix('SIG')}", where))
             case Cancel(jobs):
                 return Call(("scancel", *map(str, jobs)))
-            case Change(job, changed):
+            case JobUpdate(job, changed):
                 return Call(
                     ("scontrol", "update", f"JobId={job}", *(f"{name}={value}" for name, value in changed.items()))
                 )
@@ -69,17 +69,17 @@ class Commands:
         answer = self._run(self.render(request)).decode(errors="replace").strip()
         return answer.partition(";")[0] if isinstance(request, Submit) else ""
 
-    def poll(self) -> Snapshot:
+    def poll(self) -> SlurmSnapshot:
         """Two commands: all nodes, then all jobs. JSON where Slurm prints it, the fixed format otherwise."""
         if self._json:
             try:
                 nodes = answers.read_nodes(self._run(Call(("sinfo", "--json"))))
                 jobs = answers.read_jobs(self._run(Call(("squeue", "--json"))))
-                return Snapshot(self._with_nices(jobs) if self._nices else jobs, nodes)
-            except (answers.Unreadable, Refused):  # no JSON in this version, or another than we know
+                return SlurmSnapshot(self._with_nices(jobs) if self._nices else jobs, nodes)
+            except (answers.Unreadable, Rejected):  # no JSON in this version, or another than we know
                 self._json = False
         nodes = fixed.read_nodes(self._text("scontrol", "--oneliner", "--details", "show", "node"))
-        return Snapshot(fixed.read_jobs(self._text("scontrol", "--oneliner", "--details", "show", "job")), nodes)
+        return SlurmSnapshot(fixed.read_jobs(self._text("scontrol", "--oneliner", "--details", "show", "job")), nodes)
 
     def _with_nices(self, jobs: dict[int, SlurmJob]) -> dict[int, SlurmJob]:
         """The jobs that are still there, with their nice values."""
@@ -91,7 +91,7 @@ class Commands:
         """A line each; none is an answer too."""
         try:
             return self._text("scontrol", "--all", "--oneliner", "show", what)
-        except Refused:
+        except Rejected:
             return ""
 
     def accounting(self, fields: tuple[str, ...], since: str) -> str:
@@ -109,7 +109,7 @@ class Commands:
             try:
                 who = pwd.getpwnam(call.user)
             except KeyError:
-                raise Refused(f"there is no user {call.user!r} on this machine any more") from None
+                raise Rejected(f"there is no user {call.user!r} on this machine any more") from None
             groups = os.getgrouplist(who.pw_name, who.pw_gid)
             how |= {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": groups, "cwd": "/"}
         try:
@@ -117,19 +117,19 @@ class Commands:
                 call.words, input=call.body.encode(), capture_output=True, timeout=self.limit_s, check=False, **how
             )
         except FileNotFoundError:
-            raise Refused(
+            raise Rejected(
                 f"there is no command {call.words[0]} on this machine: install Slurm's client commands"
             ) from None
         except subprocess.TimeoutExpired:
-            raise Unreachable(f"{call.words[0]} did not answer within {self.limit_s:g} s") from None
+            raise NoAnswer(f"{call.words[0]} did not answer within {self.limit_s:g} s") from None
         except OSError as error:
-            raise Unreachable(f"{call.words[0]}: {error.strerror or error}") from None
+            raise NoAnswer(f"{call.words[0]}: {error.strerror or error}") from None
         said = " ".join(done.stderr.decode(errors="replace").split())
         if done.returncode == 0:
             return done.stdout
         if any(words in said.lower() for words in UNREACHABLE):
-            raise Unreachable(f"{call.words[0]}: {said[:300]}")
-        raise Refused(f"{call.words[0]}: {said[:300] or f'exit code {done.returncode}'}")
+            raise NoAnswer(f"{call.words[0]}: {said[:300]}")
+        raise Rejected(f"{call.words[0]}: {said[:300] or f'exit code {done.returncode}'}")
 
 
 def _environment(variables: Mapping[str, str], bare: bool) -> dict[str, str]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.errors import HeadwayError
-from headway.slurm.snapshot import Snapshot
+from headway.slurm.snapshot import SlurmSnapshot
 
 
-class Unreachable(HeadwayError):
+class NoAnswer(HeadwayError):
     """Slurm did not answer: nobody knows whether the request was carried out."""
 
 
-class Refused(HeadwayError):
+class Rejected(HeadwayError):
     """Slurm answered, and said no."""
 
 
@@ -45,7 +45,7 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobUpdate:
     """New values for a waiting job, by scontrol's names: Nice, Priority."""
 
     job: str  # its number, or 5+0 for the first part of the heterogeneous job 5 alone
@@ -60,7 +60,7 @@ class Hold:
     release: bool = False
 
 
-Request = Submit | Signal | Cancel | Change | Hold
+Request = Submit | Signal | Cancel | JobUpdate | Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Call:
         return f"{line}\n{self.body}" if self.body else line
 
 
-class Door(Protocol):
+class SlurmConnection(Protocol):
     """One way to Slurm."""
 
     def render(self, request: Request) -> Call:
@@ -89,7 +89,7 @@ class Door(Protocol):
     def send(self, request: Request) -> str:
         """Carry it out: the number of a submitted job, or nothing. Raises Unreachable or Refused."""
 
-    def poll(self) -> Snapshot:
+    def poll(self) -> SlurmSnapshot:
         """All jobs and all nodes. Raises Unreachable or Refused."""
 
     def show(self, what: str) -> str:

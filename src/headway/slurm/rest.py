@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from headway.errors import BadInput
 from headway.slurm import answers
 from headway.slurm.commands import LIMIT_S, Commands
-from headway.slurm.requests import Call, Cancel, Change, Refused, Request, Submit, Unreachable
-from headway.slurm.snapshot import Snapshot
+from headway.slurm.requests import Call, Cancel, JobUpdate, NoAnswer, Rejected, Request, Submit
+from headway.slurm.snapshot import SlurmSnapshot
 
 # Newest first; each is a plugin of slurmrestd, and sites choose which they load.
 VERSIONS = ("v0.0.41", "v0.0.40", "v0.0.39", "v0.0.38", "v0.0.37")
@@ -66,7 +66,7 @@ class Rest:
                 return Call(("POST", f"{base}/job/submit"), json.dumps(body))
             case Cancel((job,)):
                 return Call(("DELETE", f"{base}/job/{job}"))
-            case Change(job, changed):
+            case JobUpdate(job, changed):
                 values = {name.lower(): int(value) for name, value in changed.items()}
                 return Call(("POST", f"{base}/job/{job}"), json.dumps(values))
             case _:
@@ -88,14 +88,14 @@ class Rest:
         try:
             return str(int(json.loads(answer)["job_id"]))
         except (ValueError, KeyError, TypeError):  # perhaps it was accepted
-            raise Unreachable(f"slurmrestd: the answer to a submission has no job_id: {answer[:200]!r}") from None
+            raise NoAnswer(f"slurmrestd: the answer to a submission has no job_id: {answer[:200]!r}") from None
 
-    def poll(self) -> Snapshot:
+    def poll(self) -> SlurmSnapshot:
         """All nodes, then all jobs."""
         self._find_version()
         try:
             nodes = answers.read_nodes(self._ask(Call(("GET", f"/slurm/{self._version}/nodes"))))
-            return Snapshot(answers.read_jobs(self._ask(Call(("GET", f"/slurm/{self._version}/jobs")))), nodes)
+            return SlurmSnapshot(answers.read_jobs(self._ask(Call(("GET", f"/slurm/{self._version}/jobs")))), nodes)
         except answers.Unreadable:
             return self.commands.poll()
 
@@ -109,10 +109,10 @@ class Rest:
                 self._ask(Call(("GET", f"/slurm/{version}/ping")))
                 self._version = version
                 return
-            except Refused:
+            except Rejected:
                 continue
         if not self._version:
-            raise Refused(f"slurmrestd at {self.address} offers none of the versions {', '.join(VERSIONS)}")
+            raise Rejected(f"slurmrestd at {self.address} offers none of the versions {', '.join(VERSIONS)}")
 
     def _ask(self, call: Call) -> bytes:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -124,7 +124,7 @@ class Rest:
             response = connection.getresponse()
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"slurmrestd at {self.address}: {error}") from None
+            raise NoAnswer(f"slurmrestd at {self.address}: {error}") from None
         finally:
             connection.close()
         return _checked(answer, response.status, call)
@@ -148,7 +148,7 @@ def _checked(answer: bytes, status: int, call: Call) -> bytes:
     away = status >= 502 or any(
         words in said.lower() for words in ("contact", "timed out", "connection", "communication")
     )
-    raise (Unreachable if away else Refused)(f"slurmrestd: {call.words[0]} {call.words[1]}: {said or status}")
+    raise (NoAnswer if away else Rejected)(f"slurmrestd: {call.words[0]} {call.words[1]}: {said or status}")
 
 
 def submission(options: Mapping[str, str], version: str) -> dict[str, Any]:

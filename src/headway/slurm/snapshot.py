@@ -124,7 +124,7 @@ class SlurmJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SlurmSnapshot:
     """All jobs that Slurm still knows, by number, and all nodes in Slurm's order."""
 
     jobs: dict[int, SlurmJob]

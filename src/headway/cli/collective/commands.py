@@ -1,12 +1,13 @@
 """`headway collective`: plan and simulate collective communication, compare schedulers, explain the limit."""
 
+import contextlib
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.collective import options
-from headway.cli.collective.links import links
 from headway.cli.collective.training import iteration, together
 from headway.cli.manager_options import JsonOption, note, number_option, print_json
 from headway.errors import BadInput
@@ -17,9 +18,10 @@ from headway.io.numbers import Range, plain_whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headway.collectives.schedulers import Outcome
+    from headway.collectives.schedulers import SchedulerOutcome
     from headway.collectives.topology.model import Topology
 
+CONTRIBUTED = ("headway_wiring",)  # packages beside Headway that add a command, if they are installed
 collective = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 # Against what a plan is shown in its report: each with the chunks that suit it, and as the papers have it.
 USUAL = ("baseline", "themis-scf")
@@ -33,7 +35,9 @@ def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     collective.command()(iteration)
     collective.command()(together)
-    collective.command()(links)
+    for package in CONTRIBUTED:
+        with contextlib.suppress(ModuleNotFoundError):
+            import_module(f"{package}.command").register(collective)
     app.add_typer(collective, name="collective")
 
 
@@ -61,7 +65,6 @@ def plan(
         Path | None, typer.Option("--replay", help="Simulate this plan file instead of planning.")
     ] = None,
     plan_file: options.PlanOption = None,
-    form: options.FormatOption = "headway",
     report: options.ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,7 +77,6 @@ def plan(
     if topology is None or (size is None and replay is None):
         raise typer.BadParameter("give --topology and --size, such as --topology 2D-SW_SW --size 1GB")
     from headway.cli.tables.collectives import show_outcome
-    from headway.collectives.mscclpp import export_plan
     from headway.collectives.plan import plan_to_json
     from headway.collectives.schedulers import schedule, schedule_named
     from headway.collectives.summary import outcome_json
@@ -97,15 +99,11 @@ def plan(
     worse = degrade or [], straggler
     outcome = _impaired(outcome, *worse)
     if plan_file is not None:
-        options.check_format(form)
-        text = plan_to_json(outcome.plan)
-        if form == "mscclpp":
-            text = export_plan(outcome.plan, outcome.topology, outcome.topology.name)
-        write_atomically(plan_file, text)
+        write_atomically(plan_file, plan_to_json(outcome.plan))
     if report is not None:
         most = None if replay else _chunks(chunks)
 
-        def planned(name: str) -> "Outcome":
+        def planned(name: str) -> "SchedulerOutcome":
             same = network, outcome.size_bytes, outcome.collective, most, in_flight
             return _impaired(schedule_named(name, *same), *worse)
 
@@ -190,7 +188,9 @@ def _chunks(text: str) -> int | None:
     return count
 
 
-def _among_rivals(outcome: "Outcome", planned: "Callable[[str], Outcome]") -> "list[Outcome]":
+def _among_rivals(
+    outcome: "SchedulerOutcome", planned: "Callable[[str], SchedulerOutcome]"
+) -> "list[SchedulerOutcome]":
     """A plan and its rivals for a report: those that choose their chunks as it may, and those with a fixed number, baselines first."""
     from headway.collectives.schedulers import fixed_chunks
 
@@ -201,10 +201,10 @@ def _among_rivals(outcome: "Outcome", planned: "Callable[[str], Outcome]") -> "l
     return [*free, *sorted(fixed, key=lambda one: one.scheduler != "baseline")]
 
 
-def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
+def _replayed(network: "Topology", path: Path, in_flight: int) -> "SchedulerOutcome":
     from headway.collectives.draft import Task
     from headway.collectives.plan import plan_from_json
-    from headway.collectives.schedulers import Outcome, bounds
+    from headway.collectives.schedulers import SchedulerOutcome, bounds
     from headway.collectives.simulate.play import play
 
     try:
@@ -215,10 +215,12 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
     read = plan_from_json(text, str(path))
     total = sum(chunk.bytes for chunk in read.chunks)
     line, bound = play(read, network, in_flight), bounds(Task(network, read.collective, total, in_flight))
-    return Outcome(network, read.collective, total, "replay", "lists", "file", "replay", in_flight, read, line, *bound)
+    return SchedulerOutcome(
+        network, read.collective, total, "replay", "lists", "file", "replay", in_flight, read, line, *bound
+    )
 
 
-def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outcome":
+def _impaired(outcome: "SchedulerOutcome", degrade: list[str], straggler: float) -> "SchedulerOutcome":
     """The same plan on a network that is worse than it was planned for, measured against the bounds of that network."""
     if not degrade and straggler == 1.0:
         return outcome
@@ -242,7 +244,7 @@ def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outc
     return replace(outcome, topology=network, timeline=line, limit=limit, latency_limit_s=latency_limit_s)
 
 
-def _report(path: Path, rows: "list[list[Outcome]]", chosen: "Outcome") -> None:
+def _report(path: Path, rows: "list[list[SchedulerOutcome]]", chosen: "SchedulerOutcome") -> None:
     from headway.io.files import write_atomically
     from headway.report.collective import collective_report
 

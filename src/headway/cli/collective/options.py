@@ -12,7 +12,7 @@ from headway.cli.manager_options import number_option
 from headway.io.numbers import Range
 
 if TYPE_CHECKING:
-    from headway.collectives.simulate.cost import Collective
+    from headway.collectives.simulate.cost import CollectiveKind
     from headway.collectives.topology.model import Topology
 
 IN_FLIGHT, CHUNKS = Range(1, 1024, whole=True), Range(1, 65_536, whole=True)
@@ -41,18 +41,7 @@ InFlightOption = Annotated[
 ]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
 PlanOption = Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")]
-FormatOption = Annotated[
-    str, typer.Option("--format", help="Of the plan file: headway, or mscclpp (an execution plan).")
-]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
-
-
-def check_format(form: str) -> None:
-    """Only these two are written."""
-    from headway.errors import unknown
-
-    if form not in ("headway", "mscclpp"):
-        raise unknown("format", form, ("headway", "mscclpp"))
 
 
 def network_from(text: str, bandwidth_bound: bool = False) -> "Topology":
@@ -63,15 +52,15 @@ def network_from(text: str, bandwidth_bound: bool = False) -> "Topology":
     return network.without_latency() if bandwidth_bound else network
 
 
-def kind_from(text: str) -> "Collective":
+def kind_from(text: str) -> "CollectiveKind":
     """The collective of that name, or an error that names the closest."""
-    from headway.collectives.simulate.cost import Collective
+    from headway.collectives.simulate.cost import CollectiveKind
     from headway.errors import unknown
 
-    known = [kind.value for kind in Collective]
+    known = [kind.value for kind in CollectiveKind]
     if text.lower() not in known:
         raise unknown("collective", text, known)
-    return Collective(text.lower())
+    return CollectiveKind(text.lower())
 
 
 def networks_from(names: list[str] | None, bandwidth_bound: bool, as_json: bool) -> "Iterable[Topology]":

@@ -12,9 +12,9 @@ from headway.io.json_file import shown
 from headway.io.numbers import Range, plain_whole
 
 if TYPE_CHECKING:
-    from headway.collectives.simulate.graph import Request
+    from headway.collectives.simulate.graph import CollectiveRequest
     from headway.collectives.training.textfile import TextWorkload
-    from headway.collectives.training.workloads import Workload
+    from headway.collectives.training.workloads import TrainingWorkload
 
 
 # Bytes of a value; 16-bit gradients are usual, and what the papers' files have where they say it.
@@ -73,7 +73,7 @@ def iteration(
         show_iterations(f"{model.name}, {of}", results, mean_speedups(results))
 
 
-def _workload(name: str) -> "tuple[Workload | TextWorkload, bool]":
+def _workload(name: str) -> "tuple[TrainingWorkload | TextWorkload, bool]":
     """A workload by name, or from a file; and whether it is from a file."""
     from headway.collectives.training.textfile import workload_from_text
     from headway.collectives.training.workloads import workload
@@ -117,8 +117,8 @@ def together(
         show_together(requests, ends)
 
 
-def _request(text: str) -> "Request":
-    from headway.collectives.simulate.graph import Request
+def _request(text: str) -> "CollectiveRequest":
+    from headway.collectives.simulate.graph import CollectiveRequest
     from headway.io.units import seconds, size_bytes
 
     kind, *rest = text.split(":")
@@ -129,4 +129,4 @@ def _request(text: str) -> "Request":
     if total < 1:
         raise BadInput(f"request {text!r}: there is nothing to send")
     issued = seconds(rest[1]) if len(rest) > 1 else 0.0
-    return Request(options.kind_from(kind), total, issued, priority)
+    return CollectiveRequest(options.kind_from(kind), total, issued, priority)

@@ -29,7 +29,7 @@ def checked(certificate: Path | None, key: Path | None) -> tuple[str, str] | Non
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
     except ssl.SSLError as error:
-        mismatch = "KEY_VALUES_MISMATCH" in str(error)
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
         why = "the key is not that of the certificate" if mismatch else "these are not a certificate and a key in PEM"
         raise BadInput(f"--tls-cert {certificate}, --tls-key {key}: {why}") from None
     if key.stat().st_mode & 0o077:

@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,24 +13,14 @@ import typer
 from headway.cli.machine.certificates import MOST_BYTES
 from headway.cli.manager_options import DataOption, JsonOption, print_json, print_view
 from headway.client.folder import URL_FILE, data_folder
+from headway.findings import BAD, LIMITED, OK, Finding
 from headway.io.files import read_file
 
-OK, LIMITED, BAD = "ok", "limited", "bad"
 # A journal on these cannot be locked or flushed for sure (SQLite's WAL needs memory that all its users share).
 NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs"})
 FEW_FILES = 4096
 LITTLE_ROOM_BYTES = 2 << 30  # twice what logs leave free
 SLOW_FLUSH_S = 0.02  # a submission waits for one
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at: how it is, and what would make it better."""
-
-    name: str
-    state: str
-    found: str
-    fix: str = ""
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +33,7 @@ def doctor(
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also look at this certificate for `serve --tls-cert`.")
     ] = None,
+    executor: Annotated[str, typer.Option(help="The executor that the manager will have, as for `serve`.")] = "process",
     as_json: JsonOption = False,
 ) -> None:
     """What this machine can and cannot do for a manager, and what to do about it. Exit code 1 if a manager would not work here.
@@ -50,7 +41,7 @@ def doctor(
     Example: headway doctor
     """
     folder = data_folder(data)
-    findings = list(look(folder, tls_cert))
+    findings = list(look(folder, tls_cert, executor))
     if as_json:
         print_json({"data": str(folder), "findings": findings})
     else:
@@ -59,11 +50,12 @@ def doctor(
         raise typer.Exit(1)
 
 
-def look(data: Path, certificate: Path | None = None) -> Iterator[Finding]:
+def look(data: Path, certificate: Path | None = None, executor: str = "process") -> Iterator[Finding]:
     """Everything, in the order of its weight."""
+    from headway.live.executors.registry import find_executor
+
     yield _users()
-    yield from _limits(data)
-    yield _gpus()
+    yield from find_executor(executor, data).checks()
     yield from _folder(data)
     yield _files()
     yield _service()
@@ -80,41 +72,6 @@ def _users() -> Finding:
     own = own_account()[1]
     fix = "to share it, run the manager as root: headway serve --systemd-unit"
     return Finding("users", LIMITED, f"run by {own}: all jobs run as {own}, and other users may only read", fix)
-
-
-def _limits(data: Path) -> Iterator[Finding]:
-    from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, NoCgroups
-    from headway.live.executors.process.cgroups.find import find_cgroups
-
-    groups = find_cgroups(data / "doctor")  # beside those of a manager that runs
-    groups.close(lambda group: False)  # no job is in any of them
-    for name, words in (
-        (MEMORY, "memory of a job"),
-        (CPUS, "CPUs of a job"),
-        (PROCESSES, "processes of a job"),
-        (DEVICES, "GPUs of others hidden"),
-    ):
-        if name in groups.enforced:
-            yield Finding(words, OK, f"enforced by {groups.about}")
-        elif isinstance(groups, NoCgroups):
-            what, _, fix = groups.about.partition(": ")
-            yield Finding(words, LIMITED, f"not enforced: {what}", fix)
-        else:
-            fix = (
-                "CUDA_VISIBLE_DEVICES is set all the same"
-                if name == DEVICES
-                else "enable the controller for this group"
-            )
-            yield Finding(words, LIMITED, f"not enforced: {groups.about}", fix)
-
-
-def _gpus() -> Finding:
-    from headway.live.executors.process.gpus import gpu_count, this_machine
-
-    if count := gpu_count():
-        return Finding("GPUs", OK, f"{count}, found by the driver")
-    slots = this_machine().cluster.total
-    return Finding("GPUs", LIMITED, f"none found: {slots} slots, one per core", "declare others: serve --cluster 2x4")
 
 
 def _folder(data: Path) -> Iterator[Finding]:

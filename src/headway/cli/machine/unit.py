@@ -5,6 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from headway.io.command_option import flag_of, options_of
+from headway.live.options import ServeOptions
+
 UNIT = """\
 # /etc/systemd/system/headway.service: written by headway serve --systemd-unit
 [Unit]
@@ -57,9 +60,7 @@ StateDirectoryMode=0711
 STATE = "/var/lib/headway"
 FLAG = "--systemd-unit"
 # Options whose values are paths, and those whose values may be: systemd starts the manager in another folder than this one.
-PATHS = frozenset(
-    {"--data", "--tls-cert", "--tls-key", "--queues", "--inventory", "--prolog", "--epilog", "--webhook-secret"}
-)
+PATHS = frozenset(flag_of(option) for option in options_of(ServeOptions).values() if option.kind is Path)
 PERHAPS_PATHS = frozenset({"--cluster", "--fabric"})
 
 

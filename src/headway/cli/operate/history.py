@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import Session, add_command, note, number_option, print_view
+from headway.cli.operate.selection import state_names
+from headway.client.job import HISTORY_FIELDS
 from headway.errors import BadInput, unknown
 from headway.io.numbers import Range
 from headway.io.units import counted, seconds
-from headway.job_state import SHOWN_STATES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 MOST = 100_000  # rows that the manager sends
-COLUMNS = (
-    *("job_id", "user", "queue", "name", "state", "submitted_at", "started_at", "ended_at"),
-    *("nodes", "gpus", "wait_s", "gpu_hours", "preemptions", "exit_code", "message"),
-)
 GROUPS = ("user", "queue", "state")
 
 
@@ -53,22 +50,18 @@ def history(
 
     Example: headway history --user ada --since 7d --state FAILED, or headway history --since 2026-11-01 --by user
     """
-    states = [each.upper() for each in state or ()]
-    for each in states:
-        if each not in SHOWN_STATES:
-            raise unknown("state", each, SHOWN_STATES)
     if by is not None and by not in GROUPS:
         raise unknown("group", by, GROUPS)
     most = limit or (MOST if as_csv or session.as_json or by else 50)
     given = {"since": moment_of(since, "--since"), "until": moment_of(until, "--until")}
-    rows = session.client.history(user=user, state=states, limit=most, **given)
+    rows = session.client.history(user=user, state=state_names(state or ()), limit=most, **given)
     if len(rows) == most:
         note(f"headway: the newest {counted(most, 'job')}; there may be more (--limit, --since)")
     content = sums(rows, by) if by else rows
     if session.printed_as_json(content):
         return
     if as_csv:
-        _print_csv(content, (by, *SUMS) if by else COLUMNS)
+        _print_csv(content, (by, *SUMS) if by else HISTORY_FIELDS)
         return
     from rich.console import Console
 
@@ -154,7 +147,7 @@ def history_table(rows: Sequence[dict[str, Any]], width: int = 100) -> "Table":
     return _table(rows, cells, columns)
 
 
-EMPTY: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {
+EMPTY: dict[str, Any] = dict.fromkeys(HISTORY_FIELDS, "") | {
     **dict.fromkeys(("submitted_at", "wait_s", "gpu_hours", "preemptions", "gpus"), 0),
     **dict.fromkeys(("started_at", "exit_code")),
     "nodes": [],

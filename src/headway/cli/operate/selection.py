@@ -2,10 +2,11 @@
 
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headway.client.job import JobQuery
 from headway.client.transport import ApiError
 from headway.errors import BadInput, unknown
 from headway.io.numbers import JOB_NUMBER
@@ -25,39 +26,32 @@ _TASKS = re.compile(rf"({JOB_NUMBER})_(?:({_INDEX})|\[([0-9,-]{{1,1000}})\]|\*)"
 _INDICES = re.compile(rf"({_INDEX})(?:-({_INDEX}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Jobs by what they are, instead of by number; states are any that the verb may apply to where none are given."""
-
-    user: str | None = None
-    states: Sequence[str] = ()
-    name: str | None = None
-    queue: str | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.user or self.states or self.name or self.queue)
-
-    def checked(self) -> "Filters":
-        """The same with the names of states as the manager knows them."""
-        states = tuple(state.upper() for state in self.states)
-        for state in states:
-            if state not in SHOWN_STATES:
-                raise unknown("state", state, SHOWN_STATES)
-        return Filters(self.user, states, self.name, self.queue)
-
-
-def chosen(client: "Client", words: Sequence[str], filters: Filters, verb: str, yes: bool) -> list[int]:
+def chosen(client: "Client", words: Sequence[str], query: JobQuery, verb: str, yes: bool) -> list[int]:
     """The numbers of the jobs, in order and each once. Many are asked about on a terminal, and need `--yes` without one."""
-    filters = filters.checked()
-    if words and filters:
+    filtered = is_filtered(query)
+    if words and filtered:
         raise BadInput("give either jobs or filters (--user, --state, --name, --queue), not both")
-    if not words and not filters:
+    if not words and not filtered:
         raise BadInput(f"which jobs? headway {verb} 12, or --user U --state PENDING; {HOW}")
-    numbers = _by_filter(client, filters, verb) if filters else [n for word in words for n in by_word(client, word)]
+    numbers = _by_query(client, query, verb) if filtered else [n for word in words for n in by_word(client, word)]
     numbers = list(dict.fromkeys(numbers))
-    if (filters or len(numbers) > MANY) and numbers:
+    if (filtered or len(numbers) > MANY) and numbers:
         _confirm(numbers, verb, yes)
     return numbers
+
+
+def is_filtered(query: JobQuery) -> bool:
+    """Return whether a query restricts the jobs; an empty option does not."""
+    return bool(query.user or query.states or query.name or query.queue)
+
+
+def state_names(states: Iterable[str]) -> frozenset[str]:
+    """Return the names of states as the manager knows them, of those that a person wrote."""
+    names = [state.upper() for state in states]
+    for state in names:
+        if state not in SHOWN_STATES:
+            raise unknown("state", state, SHOWN_STATES)
+    return frozenset(names)
 
 
 def by_word(client: "Client", word: str) -> list[int]:
@@ -102,9 +96,10 @@ def _indices(word: str, text: str | None) -> set[int] | None:
     return indices
 
 
-def _by_filter(client: "Client", filters: Filters, verb: str) -> list[int]:
-    states = filters.states or [each for each in SHOWN_STATES if verb == "requeue" or each not in FINAL_STATES]
-    return [job.job_id for job in client.jobs(user=filters.user, state=states, name=filters.name, queue=filters.queue)]
+def _by_query(client: "Client", query: JobQuery, verb: str) -> list[int]:
+    """Return the numbers of the jobs that a query chooses; without states, of those in a state that the verb may apply to."""
+    states = query.states or frozenset(each for each in SHOWN_STATES if verb == "requeue" or each not in FINAL_STATES)
+    return [job.job_id for job in client.select(replace(query, states=states))]
 
 
 def _confirm(numbers: list[int], verb: str, yes: bool) -> None:

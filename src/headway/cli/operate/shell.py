@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import CANCELLED, COUNT, FAILED, Session, add_command, note, number_option, print_notes
+from headway.cli.declared_options import takes
+from headway.cli.manager_options import CANCELLED, FAILED, Session, add_command, note, number_option, print_notes
 from headway.cli.submit import COMMAND_WORDS, CommandAfterDashes
 from headway.errors import BadInput, HeadwayError
+from headway.io.numbers import COUNT
 from headway.job_state import FINAL_STATES
+from headway.live.jobfile.options import JOB_OPTIONS, set_fields
 
 if TYPE_CHECKING:
     from headway.client.client import Client
@@ -30,16 +33,16 @@ def register(app: typer.Typer) -> None:
     add_command(app, shell, cls=CommandAfterDashes)
 
 
+@takes(
+    {path: JOB_OPTIONS[path] for path in ("queue", "time_limit", "resources.type")},
+    time_limit="8h",
+)
 def shell(
     session: Session,
     context: typer.Context,
     gpus: Annotated[int, number_option(COUNT, "--gpus", "-g", help="GPUs.")] = 1,
     name: Annotated[str, typer.Option("--name", "-n", help="Name of the job.")] = "shell",
-    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
-    time_limit: Annotated[
-        str, typer.Option("--time-limit", "-t", help="End the session after this time; GPUs that idle are nobody's.")
-    ] = "8h",
-    gpu_type: Annotated[str | None, typer.Option(help="Only GPUs of this type, such as a100.")] = None,
+    **given: Any,
 ) -> None:
     """An interactive shell on GPUs of the cluster, as a job: it waits its turn, and ends with the shell. After --: a command instead.
 
@@ -53,14 +56,9 @@ def shell(
             listening.bind(path)
             listening.listen(1)
             command = [sys.executable, "-I", "-S", str(TERMINAL), path, *context.meta.get(COMMAND_WORDS, [])]
-            resources: dict[str, Any] = {"accelerators": gpus, **({"type": gpu_type} if gpu_type else {})}
-            spec = {"name": name, "command": command, "resources": resources, "preemptible": False}
-            spec |= {
-                "time_limit": time_limit,
-                "workdir": str(Path.cwd()),
-                "envs": {"TERM": os.environ.get("TERM", "dumb")},
-            }
-            spec |= {"queue": queue} if queue else {}
+            spec: dict[str, Any] = {"name": name, "command": command, "preemptible": False, "workdir": str(Path.cwd())}
+            spec |= {"resources": {"accelerators": gpus}, "envs": {"TERM": os.environ.get("TERM", "dumb")}}
+            set_fields(spec, given)
             answer = session.client.send_spec(spec)
             print_notes(answer.get("notes", ()))
             job = int(answer["job_id"])

@@ -11,7 +11,7 @@ from headway.io.numbers import plain_number
 from headway.io.units import counted
 
 if TYPE_CHECKING:
-    from headway.slurm.steering.steer import Round
+    from headway.slurm.steering.steer import SteeringRound
 
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="The Slurm whose commands work here (SLURM_CONF).")]
 FOLDER = "slurm-steer"
@@ -97,7 +97,7 @@ def steer(
     from headway.io.units import seconds
     from headway.slurm.answers import Unreadable
     from headway.slurm.commands import Commands
-    from headway.slurm.requests import Refused, Unreachable
+    from headway.slurm.requests import NoAnswer, Rejected
     from headway.slurm.steering.journal import SteeringFolder
     from headway.slurm.steering.service import BY
     from headway.slurm.steering.steer import Steering
@@ -116,7 +116,7 @@ def steer(
         while True:
             try:
                 done = one_round(door, folder, how)
-            except (Unreachable, Refused, Unreadable) as error:
+            except (NoAnswer, Rejected, Unreadable) as error:
                 if once or dry_run:
                     raise
                 note(f"headway: no round this time: {error}")
@@ -167,7 +167,7 @@ def _say_refused(refused: dict[int, str]) -> None:
         )
 
 
-def _show(steered: "Round", as_json: bool) -> None:
+def _show(steered: "SteeringRound", as_json: bool) -> None:
     if as_json:
         print_json(steered)
         return

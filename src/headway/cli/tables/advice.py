@@ -9,12 +9,12 @@ from headway.cli.tables.jobs import short, span
 from headway.io.units import counted
 
 if TYPE_CHECKING:
-    from headway.slurm.advising.advice import Advice, Group
+    from headway.slurm.advising.advice import JobGroup, QueueAdvice
 
 MOST_GROUPS = 8
 
 
-def advice_table(advice: "Advice") -> Table:
+def advice_table(advice: "QueueAdvice") -> Table:
     """Completion times: measured, replayed, and under each policy."""
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
     table.title = f"completion time of {counted(advice.jobs, 'job')}, from {advice.source}"
@@ -30,7 +30,7 @@ def advice_table(advice: "Advice") -> Table:
     return table
 
 
-def groups_table(title: str, groups: "tuple[Group, ...]") -> Table:
+def groups_table(title: str, groups: "tuple[JobGroup, ...]") -> Table:
     """For whom: users or sizes, with the jobs that are much better or worse off."""
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left", title=title)
     for name in ("", "jobs", "mean in Slurm", "mean then", "better", "worse"):

@@ -9,8 +9,8 @@ from rich.table import Table
 from headway.io.units import counted
 
 if TYPE_CHECKING:
-    from headway.collectives.advice import Advice
-    from headway.collectives.schedulers import Outcome
+    from headway.collectives.advice import TopologyAdvice
+    from headway.collectives.schedulers import SchedulerOutcome
     from headway.collectives.training.iteration import Iteration
 
 MS_PER_S = 1e3
@@ -53,7 +53,7 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def show_outcome(outcome: "Outcome") -> None:
+def show_outcome(outcome: "SchedulerOutcome") -> None:
     """One plan: its time beside the limits, and each dimension."""
     console = Console()
     own = outcome.scheduler == "best"
@@ -84,7 +84,7 @@ def show_outcome(outcome: "Outcome") -> None:
     console.print(table)
 
 
-def show_comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[str, Any]]) -> None:
+def show_comparison(rows: "Sequence[Sequence[SchedulerOutcome]]", summary: Sequence[dict[str, Any]]) -> None:
     """Time and utilisation of every scheduler on every topology, and the averages; what fixes its number of chunks comes
     in a table of its own."""
     console = Console()
@@ -99,7 +99,9 @@ def show_comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[
             console.print(_comparison(rows, [summary[place] for place in places], places))
 
 
-def _comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[str, Any]], places: Sequence[int]) -> Table:
+def _comparison(
+    rows: "Sequence[Sequence[SchedulerOutcome]]", summary: Sequence[dict[str, Any]], places: Sequence[int]
+) -> Table:
     table = _table("topology", "limit", *(mean["method"] for mean in summary))
     for row in rows:
         chosen = [row[place] for place in places]
@@ -111,7 +113,7 @@ def _comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[str,
     return table
 
 
-def show_advice(advice: "Advice") -> None:
+def show_advice(advice: "TopologyAdvice") -> None:
     """Which dimensions bind, and what to do about it."""
     console = Console()
     topology, bound = advice.topology, advice.limit
@@ -161,29 +163,3 @@ def show_together(requests: Sequence[str], ends: dict[str, list[float]]) -> None
         table.add_row(request, *(time_text(times[place]) for times in ends.values()))
     table.add_row("all", *(time_text(max(times)) for times in ends.values()))
     Console().print(table)
-
-
-def show_links(told: dict[str, Any]) -> None:
-    """A plan link by link beside its bound, and what became of the plan of the healthy network."""
-    console = Console()
-    console.print(
-        f"[bold]{told['collective']}[/] of {size_text(told['size_bytes'])} on {told['network']} ({told['ranks']} ranks, "
-        f"{told['links']} links), {counted(told['chunks'], 'chunk')}"
-    )
-    bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
-    console.print(f"time {time_text(told['time_s'])}   {bound}")
-    parts = told["bound_parts"]
-    if len(parts) == 1:
-        console.print("the bound is that of all hops that the messages must take")
-    elif len(parts) == told["ranks"]:
-        console.print("the bound is that of all links together: every rank sends and receives its part")
-    else:
-        shown = " | ".join(_ranks_text(part) for part in parts[:4]) + (" | ..." if len(parts) > 4 else "")
-        console.print(f"the bound is what must pass between {len(parts)} parts: {shown}")
-    if "healthy_s" in told:
-        unaware = "cannot run" if told["unaware_s"] is None else f"takes {time_text(told['unaware_s'])}"
-        console.print(f"without the faults {time_text(told['healthy_s'])}; that plan, unchanged, {unaware} now")
-
-
-def _ranks_text(ranks: Sequence[str]) -> str:
-    return " ".join(ranks) if len(ranks) <= 8 else f"{' '.join(ranks[:6])} ... ({len(ranks)} ranks)"

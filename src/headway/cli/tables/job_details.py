@@ -6,8 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, progress, script, short, span, times
+from headway.cli.tables.jobs import STYLES, bar, moment, nodes_text, progress, script, short, span, times
 from headway.io.units import counted
+from headway.reasons import receipt_text, short_text
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
@@ -23,10 +24,6 @@ HOLDS = {
 }
 
 
-# Where a receipt counts more under a reason than a job that waits for it now.
-IN_RECEIPTS = {"stopping": "it was saving, or others that made room for it"}
-
-
 def job_table(job: "JobView") -> Table:
     """Everything about one job, one fact per line; what is not known is left out."""
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -39,7 +36,7 @@ def job_table(job: "JobView") -> Table:
         "user": short(job.user, 60),
         "queue": short(job.queue, 200),
         "state": Text(f"{job.state}{code}", style=STYLES.get(job.state, "")),
-        "reason": f"{job.reason}: {REASONS.get(job.reason, '')}" if job.reason else "",
+        "reason": f"{job.reason}: {short_text(job.reason)}" if job.reason else "",
         "message": short(job.message, 500),
         "command": script(job.command),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),
@@ -176,7 +173,7 @@ def _receipt(wait_us: int, receipt_us: dict[str, int]) -> list[RenderableType]:
     table.add_column()  # the words alone wrap on a narrow terminal: numbers are shown whole
     for reason, spent_us in sorted(receipt_us.items(), key=lambda item: -item[1]):
         share = Text(bar(spent_us / wait_us, 20), style="yellow")
-        words = IN_RECEIPTS.get(reason) or REASONS.get(reason, "")
+        words = receipt_text(reason)
         table.add_row(f"  {reason}", f"{spent_us / 1e6:,.3f} s", share, Text(words, style="dim"))
     table.add_row("  waited", f"{wait_us / 1e6:,.3f} s", "", Text("the sum, exactly", style="dim"))
     return [Text("\nwhere its wait went", style="bold"), table]

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from headway.io.units import counted
 from headway.job_state import FINAL_STATES, JobState
+from headway.reasons import short_text
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
@@ -28,24 +29,6 @@ STYLES = {
 ON_GPUS = (JobState.RUNNING.name, JobState.STARTING.name, JobState.STOPPING.name)
 WAITING = (JobState.PENDING.name, JobState.HELD.name)
 ACTIVE = (*ON_GPUS, *WAITING)
-# What each reason means, in a few words.
-REASONS = {
-    "held": "by a person",
-    "dependency": "waits for another job",
-    "array_limit": "its array is at its limit",
-    "gpus": "too few are free",
-    "fragmentation": "free, but not together",
-    "isolation": "no links for it alone",
-    "min_runtime": "others have minimum run times",
-    "notice": "borrowers return its GPUs",
-    "quota": "a limit of its queue",
-    "backfill_reservation": "kept for a job before it",
-    "advance_reservation": "nodes kept for another queue",
-    "preempted": "made room for another",
-    "stopping": "others are stopping",
-    "node_down": "drained or down",
-    "retry_backoff": "tried again soon",
-}
 
 # The two units of a time, each with its seconds, longest first.
 SPANS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
@@ -122,7 +105,7 @@ def where_or_why(job: "JobView") -> str:
         return "  ".join(part for part in (nodes_text(job.nodes), notice, progress(job)) if part)
     if job.state == JobState.STOPPING.name:
         return f"saving its state on {nodes_text(job.nodes)}"
-    return f"{job.reason}: {REASONS[job.reason]}" if job.reason in REASONS else job.reason
+    return f"{job.reason}: {text}" if (text := short_text(job.reason)) else job.reason
 
 
 def nodes_text(nodes: Sequence[str]) -> str:

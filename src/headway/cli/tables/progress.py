@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Progress:
+class ProgressBar:
     """A bar over one or several runs; silent without a terminal."""
 
     def __init__(self, bar: Any = None, task: Any = None, runs: int = 1) -> None:
@@ -29,10 +29,10 @@ class Progress:
 
 
 @contextmanager
-def following(what: str, *, quiet: bool, runs: int = 1) -> Iterator[Progress]:
+def following(what: str, *, quiet: bool, runs: int = 1) -> Iterator[ProgressBar]:
     """Show a bar while the block runs."""
     if quiet or not sys.stderr.isatty():
-        yield Progress()
+        yield ProgressBar()
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -45,10 +45,10 @@ def following(what: str, *, quiet: bool, runs: int = 1) -> Iterator[Progress]:
         TimeElapsedColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield Progress(bar, bar.add_task(what, total=None), runs)
+        yield ProgressBar(bar, bar.add_task(what, total=None), runs)
 
 
-def kernels_ready(progress: Progress) -> None:
+def kernels_ready(progress: ProgressBar) -> None:
     """Load the engine, or compile it on the first run (core/compiler/notices.py says so)."""
     from headway.sim.loop import drive_compiled
 

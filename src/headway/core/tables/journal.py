@@ -14,7 +14,7 @@ from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, NO_JOB, PACK,
 from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions
 from headway.core.tables.state import State
 
-FORMAT: Final = 2  # of kinds and reasons; 1: version 0.1, with Reserve, Claim, and Resize for migrations
+FORMAT: Final = 2  # of kinds and reasons
 ENTRY: Final = np.dtype(
     [
         ("time", "f8"),
@@ -34,7 +34,7 @@ COUNT: Final = np.dtype([("rows", "i8"), ("seats", "i8"), ("places", "i8"), ("li
 
 
 @by_address
-class Journal(NamedTuple):
+class JournalTable(NamedTuple):
     """A buffer of entries. The seats of Start and Pack are `seats[seat_at:seat_at + gpus]`; what an action was given lies in `places` and
     `links`, from its own place_at and link_at up to those of the entry after it. All three are empty where places are not kept.
     """
@@ -46,7 +46,7 @@ class Journal(NamedTuple):
     counts: NDArray[Any]  # one row of COUNT
 
 
-def journal(state: State, rows: int, keep_places: bool) -> Journal:
+def journal(state: State, rows: int, keep_places: bool) -> JournalTable:
     """Return an empty buffer for about `rows` entries."""
     # One fact or action takes at most every seat and link, and may change the rates of all who run, and why each class waits.
     margin = 4 * len(state.seats) + 64 * len(state.leaves) + len(state.classes) + 64
@@ -54,7 +54,7 @@ def journal(state: State, rows: int, keep_places: bool) -> Journal:
     place_rows = rows if keep_places else 0
     count = np.zeros(1, COUNT)
     count["margin"] = margin
-    return Journal(
+    return JournalTable(
         np.zeros(rows, ENTRY),
         np.zeros(place_rows, np.int32),
         np.zeros(place_rows, SEATS_OF),
@@ -64,7 +64,7 @@ def journal(state: State, rows: int, keep_places: bool) -> Journal:
 
 
 @jit
-def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
+def note(journal: JournalTable, state: State, kind: int, j: int, now: float) -> None:
     """Append an entry about job j, after it has been recorded."""
     note_nobody(journal, kind, now)
     count, job = journal.counts[0], state.jobs[j]
@@ -83,7 +83,7 @@ def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
 
 
 @jit
-def note_why(journal: Journal, c: int, why: int, now: float) -> None:
+def note_why(journal: JournalTable, c: int, why: int, now: float) -> None:
     """Append why the jobs of a class wait from now on: the class is in `gpus`, the reason in `level`."""
     note_nobody(journal, EXPLAINED, now)
     row = journal.rows[journal.counts[0].rows - 1]
@@ -92,14 +92,14 @@ def note_why(journal: Journal, c: int, why: int, now: float) -> None:
 
 
 @jit
-def note_retry(journal: Journal, at: float, now: float) -> None:
+def note_retry(journal: JournalTable, at: float, now: float) -> None:
     """Append when a preemption that does not pay yet is to be tried again."""
     note_nobody(journal, DEFERRED, now)
     journal.rows[journal.counts[0].rows - 1].until = at
 
 
 @jit
-def note_links(journal: Journal, leaf: int, mask: Any, now: float) -> None:
+def note_links(journal: JournalTable, leaf: int, mask: Any, now: float) -> None:
     """Append that links of a leaf have failed: the leaf is in `gpus`, and the links are in `links` if places are kept."""
     note_nobody(journal, DISCONNECTED, now)
     count = journal.counts[0]
@@ -111,7 +111,7 @@ def note_links(journal: Journal, leaf: int, mask: Any, now: float) -> None:
 
 
 @jit
-def note_nobody(journal: Journal, kind: int, now: float) -> None:
+def note_nobody(journal: JournalTable, kind: int, now: float) -> None:
     """Append an entry about no job."""
     count = journal.counts[0]
     row = journal.rows[count.rows]
@@ -126,7 +126,7 @@ def note_nobody(journal: Journal, kind: int, now: float) -> None:
 
 
 @jit
-def note_action(journal: Journal, state: State, actions: Actions, row: int, now: float) -> None:
+def note_action(journal: JournalTable, state: State, actions: Actions, row: int, now: float) -> None:
     """Append an entry about an action, after it has been recorded."""
     here, after, count = actions.rows[row], actions.rows[row + 1], journal.counts[0]
     note(journal, state, here.kind, here.job, now)
@@ -142,14 +142,14 @@ def note_action(journal: Journal, state: State, actions: Actions, row: int, now:
 
 
 @jit
-def has_room(journal: Journal) -> bool:
+def has_room(journal: JournalTable) -> bool:
     """Whether one more fact or action, with the facts that follow from it at once, is sure to fit."""
     count = journal.counts[0]
     most = len(journal.rows) - count.margin
     return count.rows < most and count.seats < most and count.places < most and count.links < most
 
 
-def empty(journal: Journal) -> None:
+def empty(journal: JournalTable) -> None:
     """Empty the buffer."""
     for name in ("rows", "seats", "places", "links"):
         journal.counts[name] = 0

@@ -19,7 +19,7 @@ NO_DEMANDS: Final = 1  # rows of a table of demands in which every node suits ev
 
 
 @by_address
-class History(NamedTuple):
+class ServiceHistory(NamedTuple):
     """What is known of the jobs that have ended: their GPU-seconds (or those of a given file), sorted, and the Gittins curve over them; and
     by group what the policy keeps. Only `record` writes it.
     """
@@ -40,7 +40,7 @@ CORNER = np.dtype([("sum", "f8"), ("reach", "f8"), ("hull", "i8")])
 class Options(NamedTuple):
     """The options of a policy, all of them for every policy: one compiled engine serves all."""
 
-    history: History
+    history: ServiceHistory
     thresholds: NDArray[np.float64]  # upper bounds of the queues in GPU-seconds; the last is infinity
     parameters: NDArray[np.float64]  # of the policy's own (`Policy.parameters`)
     promote: float = np.inf  # PROMOTEKNOB: waited >= promote * ran lifts a job to the first queue
@@ -73,10 +73,10 @@ class Options(NamedTuple):
     seed: int = 0
 
 
-def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> History:
+def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> ServiceHistory:
     """A history with the given samples (fixed), or an empty one with room for the jobs that will end."""
     n = room + 1 if samples is None else len(samples) + 1
-    empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([(0, 0, 1)], HISTORY_COUNT), group_table(1))
+    empty = ServiceHistory(np.zeros(n), np.zeros(n, CORNER), np.array([(0, 0, 1)], HISTORY_COUNT), group_table(1))
     if samples is not None:
         empty.samples[: len(samples)] = np.sort(samples)
         empty.counts[0] = (0, len(samples), 0)

@@ -1,17 +1,22 @@
-"""Executors: how an action becomes processes. One folder per executor, found by its name (see `registry`).
+"""Executors: how an action becomes processes. One folder per executor, found by its name (see `registry`); `common` is what they share.
 
-An executor fills the hooks of `Executor`. It never raises for what happens to a job: that comes back as a Report. Every report names the
-attempt that it is about, so that late or doubled ones can be dropped. Imports the job file, the records of jobs, and `cluster`.
+An executor is a subclass of `Executor`. It never raises for what happens to a job: that comes back as a Report, which names its attempt, so
+that late or doubled reports can be dropped. Imports the job file, the records of jobs, `cluster` and `network`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from headway.cluster.nodes import Cluster
+from headway.errors import BadInput
+from headway.findings import Finding
+from headway.io.accounts import own_account
 from headway.live.jobfile.spec import JobSpec
-from headway.live.state.records import Progress
+from headway.live.state.records import JobProgress
+from headway.live.state.records import NodeReport as NodeReport  # part of what an executor returns
+from headway.network.fabric.model import Fabric
 
 STARTED, ENDED, PROGRESSED = "started", "ended", "progressed"
 
@@ -55,82 +60,136 @@ class Report:
     attempt: int
     exit_code: int | None = None
     signalled: bool = False  # it was asked to stop before it ended
-    lost: bool = False  # nobody knows how it ended: the machine or its shim died
+    lost: bool = False  # its outcome is unknown: the machine or its shim died
     never_ran: bool = False  # lost before any rank was started
     refused: bool = False  # the machine could not start it: no memory, no disk
     message: str = ""
-    progress: Progress | None = None
-    at: Stamp | None = None  # when, if that is known better than by when it is reported
-    trouble: str = ""  # went wrong beside it: for the operator
+    progress: JobProgress | None = None
+    at: Stamp | None = None  # when it happened; None: when it is reported
+    trouble: str = ""  # another error, for the operator
 
 
 def not_started(launch: Launch, why: str) -> Report:
-    """An attempt that was not even tried: its job is put back, and tried again later."""
+    """Return the end of an attempt that was not tried: its job waits, and is tried again later."""
     return Report(ENDED, launch.job, launch.attempt, never_ran=True, refused=True, message=why)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReport:
-    """How a node is now: why it takes no jobs (empty: it does), and how many of its GPUs others than Headway use."""
-
-    node: str
-    away: str = ""
-    taken: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Discovery:
-    """The nodes that an executor found, and a note for the person who did not declare any."""
+    """The nodes that an executor discovered, and a note for the operator, who declared none."""
 
     cluster: Cluster
     note: str = ""
 
 
-class Executor(Protocol):
-    """Starts, stops and watches attempts. A class of this kind is made with the manager's data folder: `Class(data)`."""
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Features of an executor. A request for a missing feature is refused, never ignored."""
 
-    def discover(self) -> Discovery:
-        """The nodes to use where the operator declares none."""
+    copies_output: bool = False  # copies logs to the `output` of a job file
+    numbers_gpus: bool = False  # the nodes are parts of one machine, and jobs know GPUs by their numbers there
+    enforced: frozenset[str] = frozenset()  # limits of a job file that the executor enforces: cpus, memory, processes
+    log_cap: bool = False  # obeys `cap_logs`
+    hooks: bool = False  # runs `Launch.prolog` and `Launch.epilog`
+    process_limit: bool = False  # applies `Launch.max_processes`
 
-    def check_user(self, user: str) -> None:
-        """Raise BadInput for a user whose jobs could not be started here."""
+    def refuse(self, executor: str, *, hooks: bool = False, log_cap: bool = False, process_limit: bool = False) -> None:
+        """Raise BadInput for the first of these features that the operator set and the executor lacks."""
+        if hooks and not self.hooks:
+            raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: configure them there")
+        if log_cap and not self.log_cap:
+            raise BadInput(f"--log-cap: the executor {executor} does not limit logs: leave it out")
+        if process_limit and not self.process_limit:
+            raise BadInput(f"--max-processes: the executor {executor} does not limit processes: set a limit there")
 
+
+class Executor(ABC):
+    """Starts, stops and watches attempts. The manager makes one with its data folder: `Class(data)`.
+
+    A class that takes options is made as `Class(data, options)` if there are any (see `registry`). The constructor touches nothing
+    outside; `open` does. `reports` and `logs` may be called from several threads.
+    """
+
+    fabric: Fabric | None = None  # the network between the nodes, if the executor knows it
+    journals: tuple[str, ...] | None = None  # identities of the journals whose attempts may be adopted; None: any
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what this executor can do; a class attribute in most classes. `enforced` may change in `open`."""
+        return Capabilities()
+
+    # ---- every executor has these
+
+    @abstractmethod
     def open(self, wake: Callable[[], None]) -> None:
         """Begin to watch; call `wake` when a report is ready."""
 
-    def start(self, launch: Launch) -> None:
-        """Start all ranks or none; doing it twice for one attempt is harmless."""
-
-    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
-        """Signal all ranks, and kill what is left after the grace; doing it twice is harmless."""
-
-    def adopt(self, job: int, attempt: int) -> None:
-        """Watch an attempt that an earlier manager started, or report how it ended."""
-
-    def reports(self) -> list[Report]:
-        """What happened since the last call."""
-
-    def logs(self, job: int, attempt: int) -> list[Path]:
-        """The log of each rank, in order."""
-
+    @abstractmethod
     def close(self) -> None:
         """Stop watching; jobs go on."""
 
+    @abstractmethod
+    def start(self, launch: Launch) -> None:
+        """Start all ranks or none; starting one attempt twice is harmless."""
 
-@runtime_checkable
-class Notifies(Protocol):
-    """The optional hook of executors that pass notices on to running jobs (headway.runtime.notice)."""
+    @abstractmethod
+    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
+        """Signal all ranks, and kill what is left after the grace; stopping twice is harmless."""
 
-    def notify(self, job: int, attempt: int, until: float | None) -> None:
-        """Tell an attempt when its GPUs are taken back, in seconds since 1970 (None: not any more); doing it twice is harmless."""
+    @abstractmethod
+    def adopt(self, job: int, attempt: int) -> None:
+        """Watch an attempt that an earlier manager started, or report how it ended."""
 
+    @abstractmethod
+    def reports(self) -> list[Report]:
+        """Return what happened since the last call."""
 
-@runtime_checkable
-class Shared(Protocol):
-    """What an executor has besides, where Headway is not alone on its nodes."""
+    @abstractmethod
+    def logs(self, job: int, attempt: int) -> list[Path]:
+        """Return the log of each rank, in order."""
+
+    # ---- the defaults of these are for an executor that has nothing to say
+
+    def discover(self) -> Discovery:
+        """Return the nodes to use if the operator declares none; BadInput if the executor cannot find nodes."""
+        raise BadInput("this executor does not find nodes: declare them with --cluster")
+
+    def check_user(self, user: str) -> None:
+        """Raise BadInput for a user whose jobs must not be started here. The default accepts the manager's own user alone.
+
+        A job of another user would have the rights of the manager's account, which may be root. An executor that runs jobs as their users
+        overrides this (`common/account.py`).
+        """
+        own = own_account()[1]
+        if user != own:
+            raise BadInput(f"this executor runs all jobs as {own}: jobs of {user!r} would have the rights of {own}")
+
+    def restrict(self, journals: tuple[str, ...]) -> None:
+        """Adopt only attempts of these journals."""
+        self.journals = journals
+
+    def cap_logs(self, most_bytes: int) -> None:  # noqa: B027
+        """Keep at most this much of each log; called only if the capability `log_cap` is declared."""
+
+    def notify(self, job: int, attempt: int, until: float | None) -> None:  # noqa: B027
+        """Tell an attempt when its GPUs are taken back, in seconds since 1970 (None: not any more); repeating it is harmless."""
 
     def node_reports(self) -> list[NodeReport]:
-        """How all nodes are, if that has changed since the last call; otherwise nothing."""
+        """Return how all nodes are, if that has changed since the last call; otherwise nothing."""
+        return []
 
     def remarks(self) -> str:
-        """What people should know while jobs wait; empty when there is nothing."""
+        """Return what people should know while jobs wait; empty if there is nothing."""
+        return ""
+
+    def strays(self) -> list[str]:
+        """Return attempts that run though no journal knows them, each as one line for the operator."""
+        return []
+
+    def checks(self) -> list[Finding]:
+        """Return what the executor can and cannot do on this machine, for `headway doctor`. It is not open; change nothing."""
+        return []
+
+    def warnings(self) -> list[str]:
+        """Return what the operator should know after `open`, one line each."""
+        return []

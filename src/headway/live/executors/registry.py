@@ -1,8 +1,9 @@
-"""Executors by name: every folder beside this file is one, and `module:Class` names one from outside Headway."""
+"""Executors by name: every folder beside this file but `common` is one, and `module:Class` names one from outside Headway."""
 
 import inspect
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 from headway.errors import BadInput, HeadwayError, unknown
 from headway.io.outside import imported, is_outside, raised
@@ -11,11 +12,13 @@ from headway.live import executors
 from headway.live.executors import Executor
 
 DEFAULT = "process"
+COMMON = "common"  # parts that executors share
 
 
 def executor_names() -> list[str]:
     """The executors that come with Headway."""
-    return sorted(module.name for module in pkgutil.iter_modules(executors.__path__) if module.ispkg)
+    packages = {module.name for module in pkgutil.iter_modules(executors.__path__) if module.ispkg}
+    return sorted(packages - {COMMON})
 
 
 def find_executor(spec: str, data: Path) -> Executor:
@@ -27,14 +30,17 @@ def find_executor(spec: str, data: Path) -> Executor:
     if not is_outside(name) and name not in executor_names():
         raise unknown("executor", name, executor_names())
     kind = imported("executor", name if is_outside(name) else f"{executors.__name__}.{name}:EXECUTOR")
-    hooks = [hook for hook in vars(Executor) if not hook.startswith("_")]
-    missing = [hook for hook in hooks if not callable(getattr(kind, hook, None))]
-    if not isinstance(kind, type) or missing:
-        raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or hooks)}")
+    if not isinstance(kind, type) or not issubclass(kind, Executor):
+        raise BadInput(
+            f"executor {name!r} is not a subclass of Executor: derive it from headway.live.executors.Executor"
+        )
+    if missing := sorted(kind.__abstractmethods__):
+        raise BadInput(f"executor {name!r} lacks methods: define {', '.join(missing)}")
     if options and "options" not in inspect.signature(kind).parameters:
         raise BadInput(f"executor {name!r} takes no options: leave out {', '.join(options)}")
     try:
-        executor: Executor = kind(data, options) if options else kind(data)
+        make: Any = kind
+        executor: Executor = make(data, options) if options else make(data)
     except HeadwayError:
         raise
     except Exception as error:  # one from outside may raise anything

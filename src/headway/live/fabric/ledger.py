@@ -35,7 +35,7 @@ class SliceLedger:
         try:
             admitted([(name, content)], self._served.fabric, in_force=self._holder)
         except BadInput as error:
-            raise BadInput(f"its slice of {self._served.fabric.name}: {str(error).removeprefix(f'{name}: ')}") from None
+            raise BadInput(f"its slice of {self._served.fabric.name}: {error.fields.get('why', error)}") from None
         self._hold(job, holdings(content))
 
     def give_back(self, job: int) -> None:

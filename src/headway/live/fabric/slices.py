@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.collectives.plan import plan_to_json
 from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.errors import BadInput
 from headway.live.fabric.served import Links, ServedFabric
 from headway.live.jobfile.spec import JobSpec
@@ -79,9 +79,9 @@ def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
     """
     by_server = Counter(gpu // fabric.gpus_per_server for gpu in gpus)
     each, even = len(gpus) // len(by_server), len(set(by_server.values())) == 1
-    inside = Dimension(Kind.SWITCH, each, fabric.server_gbps) if even and each > 1 else None
+    inside = Dimension(DimensionKind.SWITCH, each, fabric.server_gbps) if even and each > 1 else None
     across = len(by_server) if even else len(gpus)
-    between = Dimension(Kind.SWITCH, across, fabric.link_gbps) if across > 1 else None
+    between = Dimension(DimensionKind.SWITCH, across, fabric.link_gbps) if across > 1 else None
     dimensions = tuple(dimension for dimension in (inside, between) if dimension)
     return Topology("slice", dimensions) if dimensions else None
 
@@ -95,6 +95,6 @@ def _plan(network: Topology, scheduler: str, size_bytes: int) -> str:
 
 def prepare_planning() -> None:
     """Compile what plans need, so that no job waits for it."""
-    network = Topology("small", (Dimension(Kind.SWITCH, 2, 100.0), Dimension(Kind.SWITCH, 2, 100.0)))
+    network = Topology("small", (Dimension(DimensionKind.SWITCH, 2, 100.0), Dimension(DimensionKind.SWITCH, 2, 100.0)))
     for scheduler in ("themis", "best"):
         _plan(network, scheduler, 1 << 20)

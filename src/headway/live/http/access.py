@@ -1,15 +1,17 @@
 """Access control of the API: scopes as dependencies of the routes, and the rule for other users' jobs."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Path, Request, Security
+from fastapi import Depends, HTTPException, Path, Query, Request, Security
 from fastapi.security import HTTPBearer
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from headway.client.job import JobView
+from headway.client.job import JobQuery, JobView
 from headway.io.numbers import JOB_NUMBER
+from headway.job_state import SHOWN_STATES
 from headway.live.http.problems import MEDIA_TYPE
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
@@ -30,6 +32,11 @@ def _job_number(text: Any) -> Any:
 
 # The journal's integers are 64-bit; nobody reaches this.
 JobId = Annotated[int, BeforeValidator(_job_number), Path(ge=1, le=2**53, description="The job's number.")]
+# What lists of jobs are filtered by.
+User = Annotated[str | None, Query(max_length=64)]
+QueueName = Annotated[str | None, Query(max_length=256)]
+States = Annotated[list[Annotated[str, Field(pattern=f"^({'|'.join(SHOWN_STATES)})$")]] | None, Query()]
+Moment = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="Seconds since 1970.")]
 
 
 def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:
@@ -54,6 +61,19 @@ JobReader = Annotated[Caller, Depends(needs(Scope.READ, own_job=True))]
 Submitter = Annotated[Caller, Depends(needs(Scope.SUBMIT))]
 Reporter = Annotated[Caller, Depends(needs(Scope.SUBMIT, own_job=True))]
 Operator = Annotated[Caller, Depends(needs(Scope.OPERATE))]
+
+
+def all_but(shown: Collection[str], *lists: str) -> dict[str, Any]:
+    """Return which fields of jobs a route leaves out: all but those shown, in these lists of its answer."""
+    hidden = {field.name for field in fields(JobView)} - set(shown)
+    return {name: {"__all__": hidden} for name in lists}
+
+
+def own_jobs(caller: Caller, query: JobQuery) -> JobQuery | None:
+    """Return a query for the jobs that the caller may see: operators see all jobs, other users their own; None: no jobs."""
+    if caller.operates or query.user == caller.user:
+        return query
+    return replace(query, user=caller.user) if query.user is None else None
 
 
 def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:

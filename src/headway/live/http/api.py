@@ -1,6 +1,6 @@
 """The manager over HTTP: one route per verb, described by OpenAPI at /openapi.json.
 
-Routes are plain functions and run in worker threads, so that a submission that waits for the disk holds nobody else up. Every error is a
+Routes are plain functions and run in worker threads, so that a request that waits for the disk delays no other. Every error is a
 problem (problems.py).
 """
 
@@ -17,11 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headway import __version__, web
-from headway.client.job import JobView
+from headway.client.job import JobQuery, JobView
 from headway.errors import BadInput, HeadwayError
 from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
-from headway.live.http.cluster_routes import STATE, Moment
 from headway.live.http.direct import Answers, Api, Created
 from headway.live.http.problems import MEDIA_TYPE, Problem, problem, status_of
 from headway.live.http.tokens import Caller, Scope
@@ -30,7 +29,6 @@ from headway.live.manager.manager import Manager
 from headway.live.manager.submission import MOST_KEY
 from headway.live.queries.explain.explain import Explanation
 from headway.live.queries.forecast import DryRun
-from headway.live.queries.views import JobFilter
 
 PAGE = 100
 LARGEST_PAGE = 1000
@@ -53,7 +51,7 @@ class JobPage(BaseModel):
 
 
 class Progress(BaseModel):
-    """What a job says about itself."""
+    """The progress that a job reports."""
 
     model_config = ConfigDict(extra="forbid")
     attempt: int = Field(ge=0, le=2**31)
@@ -89,7 +87,7 @@ SUBMISSION: dict[str, Any] = {
 
 
 def make_api(manager: Manager) -> FastAPI:
-    """The whole application; it is served behind a Guard."""
+    """Return the application, which is served behind a Guard."""
     api = Api(
         title="Headway",
         version=__version__,
@@ -113,7 +111,7 @@ def make_api(manager: Manager) -> FastAPI:
 
 
 def handle_errors(api: FastAPI) -> None:
-    """Turn expected failures into a status and one line, without anything of the inside."""
+    """Answer errors with a status and one line, which reveals nothing internal."""
 
     @api.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> JSONResponse:
@@ -123,11 +121,11 @@ def handle_errors(api: FastAPI) -> None:
     async def wrong_field(_: Request, error: RequestValidationError) -> JSONResponse:
         # The value itself is left out: it may hold what JSON cannot say, or a secret.
         parts = []
-        for each in error.errors():
-            where = ".".join(str(part) for part in each["loc"] if part not in {"body", "query", "path", "header"})
-            words = str(each["msg"]).removeprefix("Value error, ")
-            parts.append(f"{where}: {words}" if where else words)
-        return problem(422, "; ".join(parts).encode("utf-8", "replace").decode())
+        for mistake in error.errors():
+            where = ".".join(str(part) for part in mistake["loc"] if part not in {"body", "query", "path", "header"})
+            text = str(mistake["msg"]).removeprefix("Value error, ")
+            parts.append(f"{where}: {text}" if where else text)
+        return problem(422, "; ".join(parts).encode("utf-8", "replace").decode(), code=BadInput.code)
 
     @api.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
@@ -135,7 +133,7 @@ def handle_errors(api: FastAPI) -> None:
 
     @api.exception_handler(HeadwayError)
     async def expected(_: Request, error: HeadwayError) -> JSONResponse:
-        return problem(status_of(error), str(error))
+        return problem(status_of(error), str(error), code=error.code, fields=error.fields)
 
 
 def _submission(api: FastAPI, manager: Manager) -> None:
@@ -163,9 +161,9 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         if spec.after or access.is_restricted(manager, caller):  # jobs and groups may take a while to look up
             await run_in_threadpool(_check_submission, manager, caller, spec)
         key = headers.get(b"idempotency-key")
-        # Without a thread that waits for the disk: the journal's own answers.
+        # No thread waits for the disk: the journal's thread answers.
         waiting, tell = answers.expect()
-        manager.submission(spec, caller.user, None if key is None else key.decode("latin-1"), tell)
+        manager.submit_later(spec, caller.user, None if key is None else key.decode("latin-1"), tell)
         done = await waiting
         if done.error is not None:
             raise done.error
@@ -198,26 +196,35 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
     @api.get("/v1/jobs", tags=["jobs"], responses=REFUSALS)
     def list_jobs(
         caller: access.Reader,
-        user: Annotated[str | None, Query(max_length=64)] = None,
-        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
+        user: access.User = None,
+        state: access.States = None,
         name: Annotated[str | None, Query(max_length=200)] = None,
         after_id: Annotated[int, Query(ge=0, le=2**53)] = 0,
         limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
-        queue: Annotated[str | None, Query(max_length=256)] = None,
+        queue: access.QueueName = None,
         array_id: Annotated[int | None, Query(ge=1, le=2**53)] = None,
-        since: Moment = None,
-        until: Moment = None,
+        since: access.Moment = None,
+        until: access.Moment = None,
         newest: Annotated[bool, Query(description="The newest first.")] = False,
     ) -> JobPage:
         """Jobs by number, filtered (`since` and `until`: by submission). Those who do not operate see their own."""
-        if not caller.operates:
-            if user not in {None, caller.user}:
-                return JobPage(jobs=[], next_after_id=None)
-            user = caller.user
-        states = frozenset(state) if state else None
-        wanted = JobFilter(user, states, name, after_id, limit, queue, array_id, since, until, newest)
-        found = manager.jobs(wanted)
-        return JobPage(jobs=found, next_after_id=found[-1].job_id if len(found) == limit else None)
+        query = access.own_jobs(
+            caller,
+            JobQuery(
+                user=user,
+                states=frozenset(state or ()),
+                name=name or "",
+                queue=queue,
+                array_id=array_id,
+                since=since,
+                until=until,
+                descending=newest,
+                after_id=after_id,
+                limit=limit,
+            ),
+        )
+        jobs = manager.jobs(query) if query else []
+        return JobPage(jobs=jobs, next_after_id=jobs[-1].job_id if len(jobs) == limit else None)
 
     @api.get("/v1/jobs/{job_id}", tags=["jobs"], responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: access.JobReader) -> JobView:
@@ -230,12 +237,12 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: access.JobReader) -> Explanation:
-        """Why it waits: reason, numbers, jobs ahead, reservation, turns, what would change it, and the receipt of its wait."""
+        """Why it waits: reason, numbers, jobs ahead, reservation, minimum run times, what would change it, and the receipt of its wait."""
         seen(manager, caller, job_id)
         return manager.explain(job_id, caller.sees)
 
     @api.post("/v1/jobs/{job_id}/progress", status_code=204, tags=["jobs"], responses=ABOUT_A_JOB)
     def report(job_id: JobId, progress: Progress, caller: access.Reporter) -> None:
-        """What the job says about itself; for its own token and its owner."""
+        """Report the progress of a job, with its own token or that of its owner."""
         seen(manager, caller, job_id)
         manager.report(job_id, **progress.model_dump())

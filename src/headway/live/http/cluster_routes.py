@@ -8,26 +8,22 @@ from fastapi import FastAPI, Path, Query
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, Field
 
+from headway.client.job import HISTORY_FIELDS, JobQuery, JobView
 from headway.cluster.nodes import Cluster
-from headway.job_state import SHOWN_STATES, JobState
-from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
+from headway.job_state import JobState
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Moment, Operator, Reader, States, User, all_but, own_jobs
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.http.server.liveness import Liveness
 from headway.live.manager.manager import Manager
 from headway.live.measures import folded
-from headway.live.queries.explain.shares import QueueView, queue_views
 from headway.live.queries.health import ManagerHealth
+from headway.live.queries.queues import QueueView, queue_views
 from headway.live.queries.replay.replay import PastJob
-from headway.live.queries.views import JobFilter, NodeView
+from headway.live.queries.views import NodeView
 from headway.live.state.cluster import ClusterState
-from headway.live.store.history import HistoryRow, Wanted
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
-# More than any machine runs at once.
-MOST_RUNNING = 100_000
 MOST_HISTORY = 100_000  # rows of one answer
-STATE = "|".join(SHOWN_STATES)
-Moment = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="Seconds since 1970.")]
 
 
 class Nodes(BaseModel):
@@ -87,7 +83,7 @@ class PastWork(Status):
 class History(BaseModel):
     """Jobs with their times, nodes, waits and GPU-hours, the newest first."""
 
-    jobs: list[HistoryRow]
+    jobs: list[JobView]
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
@@ -110,7 +106,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         found = manager.nodes()
         if not caller.operates:
             active = frozenset(state.name for state in JobState if state.has_processes)
-            own = {job.job_id for job in manager.jobs(JobFilter(caller.user, active, limit=MOST_RUNNING))}
+            own = {job.job_id for job in manager.jobs(JobQuery(user=caller.user, states=active))}
             found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
         return Nodes(nodes=found)
 
@@ -161,22 +157,26 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         queue = replace(found.queue, waiting_by_queue=folded(found.queue.waiting_by_queue, manager.queue_names))
         return replace(found, last_errors=(), queue=queue)
 
-    @api.get("/v1/history", tags=["cluster"], responses=REFUSALS)
+    @api.get(
+        "/v1/history",
+        tags=["cluster"],
+        responses=REFUSALS,
+        response_model_exclude=all_but(HISTORY_FIELDS, "jobs"),
+    )
     def history(
         caller: Reader,
-        user: Annotated[str | None, Query(max_length=64)] = None,
-        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
+        user: User = None,
+        state: States = None,
         since: Moment = None,
         until: Moment = None,
         limit: Annotated[int, Query(ge=1, le=MOST_HISTORY)] = 100,
     ) -> History:
         """What became of jobs, the newest first: those that were there at some time between `since` and `until`."""
-        if not caller.operates:
-            if user not in {None, caller.user}:
-                return History(jobs=[])
-            user = caller.user
-        states = frozenset(state) if state else None
-        return History(jobs=manager.history(Wanted(user, states, since, until, limit)))
+        states = frozenset(state or ())
+        query = own_jobs(
+            caller, JobQuery(user=user, states=states, ended_since=since, until=until, descending=True, limit=limit)
+        )
+        return History(jobs=manager.history(query) if query else [])
 
     @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
     def metrics(caller: Reader) -> Response:

@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import HTTPException
 
 from headway.live.http.problems import problem
+from headway.live.http.server.connections import EXTENSION
 from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
 from headway.web import PAGES, START
@@ -73,14 +74,13 @@ class Guard:
         health = scope["path"] == HEALTH
         try:
             headers = _headers(scope)
-            who, connection = self._check(scope, headers), scope.get("extensions", {}).get("headway.connection")
-            if connection is not None and connection.has_whole_request:
+            who, connection = self._check(scope, headers), scope.get("extensions", {}).get(EXTENSION)
+            async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await self._body(headers, receive)
-            else:
-                async with asyncio.timeout(BODY_TIMEOUT_S):
-                    body = await self._body(headers, receive)
-                if not scope["state"]["still_known"]():  # it ended before the body arrived
-                    self._refuse_token(scope["path"], _bearer(headers))
+            if body and not scope["state"]["still_known"]():  # it ended before the body arrived
+                self._refuse_token(scope["path"], _bearer(headers))
+            if connection is not None:
+                connection.body_is_there()
             if not health:
                 await self._shares.enter(who)
         except (TimeoutError, HTTPException) as error:
@@ -125,8 +125,8 @@ class Guard:
         scope.setdefault("state", {}).update(caller=caller, tokens=self.tokens, bearer=token)
         # Answers that go on ask again: a token may be revoked, or expire, meanwhile.
         scope["state"]["still_known"] = lambda: caller is None or self.tokens.caller(token) == caller
-        if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):
-            connection.belongs_to(caller.name)
+        if caller is not None and (connection := scope.get("extensions", {}).get(EXTENSION)):
+            connection.recognize()
         return who
 
     def _refuse_token(self, path: str, token: str) -> None:

@@ -24,7 +24,7 @@ _RESUME = re.compile(r"(\d{1,9}):((?:\d{1,9}=\d{1,18}(?:,|$))*)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogQuery:
     """What to read: which ranks and attempts, from where, and whether to go on until the job ends."""
 
     rank: int | None = None
@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogPart:
     """Whole lines of one rank (or none yet), and where they end."""
 
     attempt: int
@@ -147,10 +147,10 @@ def parse_resume(text: str | None) -> tuple[int, dict[int, int]] | None:
     return int(match[1]), {int(rank): int(place) for rank, _, place in pairs}
 
 
-class Reader:
+class LogReader:
     """Reads one job's logs, attempt by attempt."""
 
-    def __init__(self, manager: Manager, job_id: int, wanted: Wanted) -> None:
+    def __init__(self, manager: Manager, job_id: int, wanted: LogQuery) -> None:
         self.manager, self.job_id, self.wanted = manager, job_id, wanted
         self.attempt = wanted.resume[0] if wanted.resume else wanted.attempt or 0
         self._logs: dict[int, RankLog] = {}
@@ -158,13 +158,13 @@ class Reader:
         self._ranks = 0
         self._watched: int | None = None  # the attempt whose logs are watched while there is nothing to read
 
-    async def parts(self) -> AsyncIterator[Part]:
+    async def parts(self) -> AsyncIterator[LogPart]:
         """Everything that the job wrote in an attempt (by default the latest), and with `follow` in the ones after it."""
         with self.manager.followers.follow(self.job_id) as follower:
             async for part in self._parts(follower):
                 yield part
 
-    async def _parts(self, follower: Follower) -> AsyncIterator[Part]:
+    async def _parts(self, follower: Follower) -> AsyncIterator[LogPart]:
         wanted = self.wanted
         while True:
             follower.begin(self._watched)
@@ -190,7 +190,7 @@ class Reader:
             else:
                 return
 
-    def _read(self, last: bool) -> tuple[list[Part], bool]:
+    def _read(self, last: bool) -> tuple[list[LogPart], bool]:
         """What all ranks have written meanwhile, and whether there may be more. Ranks are looked for anew every time."""
         files = self.manager.log_files(self.job_id, self.attempt)
         self._ranks = len(files)
@@ -203,7 +203,7 @@ class Reader:
             more |= grew
             if text or log.untold:
                 log.untold = False
-                parts.append(Part(self.attempt, rank, self._ranks, text, log.passed_on))
+                parts.append(LogPart(self.attempt, rank, self._ranks, text, log.passed_on))
         return parts, more
 
     def _begin(self, rank: int, path: Path) -> RankLog:

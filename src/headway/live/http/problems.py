@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -21,12 +22,14 @@ STATUSES: Mapping[type[HeadwayError], int] = {
 
 
 class Problem(BaseModel):
-    """Why a request was refused: `detail` in one line, `title` is the status in words."""
+    """Why a request was refused: `detail` in one line, `title` is the status in words; programs read `code` and `fields`."""
 
     type: str = "about:blank"
     title: str
     status: int
     detail: str
+    code: str
+    fields: dict[str, Any] = {}
 
 
 def status_of(error: HeadwayError) -> int:
@@ -34,7 +37,14 @@ def status_of(error: HeadwayError) -> int:
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
-def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The answer to a request that is refused."""
-    content = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
+def problem(
+    status: int,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    code: str = "",
+    fields: Mapping[str, Any] | None = None,
+) -> JSONResponse:
+    """Return the answer to a request that is refused; without a `code`, the status gives it (401: `unauthorized`)."""
+    title, name = HTTPStatus(status).phrase, code or HTTPStatus(status).name.lower()
+    content = Problem(title=title, status=status, detail=detail, code=name, fields=dict(fields or {}))
     return JSONResponse(content.model_dump(), status, dict(headers or {}), MEDIA_TYPE)

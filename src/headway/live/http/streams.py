@@ -16,10 +16,11 @@ from fastapi.responses import StreamingResponse
 
 from headway.live.http import access
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, seen
-from headway.live.http.logs import Part, Reader, Wanted, parse_resume
+from headway.live.http.logs import LogPart, LogQuery, LogReader, parse_resume
 from headway.live.http.tokens import Caller
 from headway.live.manager.manager import Manager
-from headway.live.store.journal import JournalRow
+from headway.live.rows import row_meaning
+from headway.live.state.records import JournalRow
 
 GATHER_S = 0.1  # after news, so that the rows of several commits are read at once
 # Streams of one token, more than anybody watches; each is an open connection. The others are not counted together.
@@ -27,7 +28,7 @@ MOST_STREAMS = 64
 KEEP_ALIVE_S = 15.0
 
 
-async def as_text(parts: AsyncIterator[Part], labelled: bool) -> AsyncIterator[bytes]:
+async def as_text(parts: AsyncIterator[LogPart], labelled: bool) -> AsyncIterator[bytes]:
     """For people: with several ranks each line begins with its rank, and a new attempt is announced."""
     attempt = 0
     async for part in parts:
@@ -43,7 +44,7 @@ async def as_text(parts: AsyncIterator[Part], labelled: bool) -> AsyncIterator[b
         yield text
 
 
-async def as_json(parts: AsyncIterator[Part]) -> AsyncIterator[bytes]:
+async def as_json(parts: AsyncIterator[LogPart]) -> AsyncIterator[bytes]:
     """For programs: one object per line with the place to resume at, and a last one that says that there is no more."""
     async for part in parts:
         # Bytes that are not UTF-8 (or half a character) come as lone surrogates, as Python escapes them.
@@ -84,9 +85,19 @@ async def _may_see(manager: Manager, caller: Caller, owners: dict[int, str], job
 
 
 def event_json(row: JournalRow) -> dict[str, Any]:
-    """A journal row as clients see it."""
-    about = {"job_id": row.job, "attempt": row.attempt} if row.job else {}
-    return {"number": row.seq, "time": row.time, "kind": row.kind, **about, "data": row.data}
+    """A journal row as clients see it, with what it means: the job's state from now on (null: as before), and a message for people."""
+    meaning = row_meaning(row.kind, row.data)
+    about = (
+        {"job_id": row.job, "attempt": row.attempt, "state": meaning.state and meaning.state.name} if row.job else {}
+    )
+    return {
+        "number": row.seq,
+        "time": row.time,
+        "kind": row.kind,
+        **about,
+        "message": meaning.message,
+        "data": row.data,
+    }
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
@@ -132,7 +143,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """What the job's ranks wrote. With several ranks, each line begins with its rank."""
         await run_in_threadpool(seen, manager, caller, job_id)
         places = await run_in_threadpool(parse_resume, headway_resume if resume is None else resume)
-        parts = Reader(manager, job_id, Wanted(rank, attempt, follow, tail, places)).parts()
+        parts = LogReader(manager, job_id, LogQuery(rank, attempt, follow, tail, places)).parts()
         if form == "json":
             return stream(request, as_json(parts), "application/x-ndjson")
         return stream(request, as_text(parts, rank is None), "text/plain; charset=utf-8")

@@ -34,6 +34,7 @@ class Refused(BaseModel):
 
     job_id: int
     status: int
+    code: str
     detail: str
 
 
@@ -105,5 +106,9 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         option = action.now if action.verb == "cancel" else action.hold
         errors |= manager.act(action.verb, [number for number in numbers if number not in errors], option)
         done = manager.views([number for number in numbers if number not in errors])
-        named = [Refused(job_id=n, status=status_of(errors[n]), detail=str(errors[n])) for n in numbers if n in errors]
-        return Acted(jobs=done, refused=named)
+        refused = [
+            Refused(job_id=n, status=status_of(errors[n]), code=errors[n].code, detail=str(errors[n]))
+            for n in numbers
+            if n in errors
+        ]
+        return Acted(jobs=done, refused=refused)

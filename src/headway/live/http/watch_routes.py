@@ -3,28 +3,38 @@
 The dashboard reads these and the other public routes, and nothing else.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final
 
-from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
-from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Operator, Reader, refusals, seen
-from headway.live.http.cluster_routes import STATE
+from headway.client.job import QUEUE_FIELDS, JobQuery, Order
+from headway.live.http.access import (
+    ABOUT_A_JOB,
+    REFUSALS,
+    JobId,
+    JobReader,
+    Operator,
+    QueueName,
+    Reader,
+    States,
+    User,
+    all_but,
+    refusals,
+    seen,
+)
 from headway.live.http.guard import SIGN_IN
 from headway.live.http.server.sessions import CODE_S
 from headway.live.manager.manager import Manager
 from headway.live.queries import answers, fabric
 from headway.live.queries.answers import NetworkView, QueuePage, Story, Trend
-from headway.live.queries.collectives import CollectivePlans, plans
-from headway.live.queries.overview import SORTS, About, QueueWanted, overview, queue_page
+from headway.live.queries.lists.listed import queue_page
+from headway.live.queries.overview import About, overview
 from headway.live.queries.replay.replay import Replay
-from headway.live.queries.replay.what_if import what_if
-from headway.live.queries.story import story
-from headway.live.queries.trend import KEPT_S, Watch
+from headway.live.queries.trend import KEPT_S
 from headway.policies.registry import listed
+from headway.reasons import REASONS, Reason
 
-Sort = Literal["order", "job_id", "name", "user", "state", "gpus", "queue", "level", "service", "waited", "reason"]
-assert set(SORTS) == set(Sort.__args__)  # type: ignore[attr-defined]
 LONGEST_PAGE = 500
 MOST_STEPS = 1000
 
@@ -76,6 +86,12 @@ class Choices(BaseModel):
     policies: list[Choice]
 
 
+class Reasons(BaseModel):
+    """Why jobs can wait: the closed list."""
+
+    reasons: list[Reason]
+
+
 class WhatIf(BaseModel):
     """A question: the jobs of the last seconds, under these policies."""
 
@@ -84,19 +100,29 @@ class WhatIf(BaseModel):
     last_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = KEPT_S
 
 
-class Asked(BaseModel):
-    """A collective to plan; the topology is a preset or shorthand such as `switch:4:1200Gbps:700ns,switch:8:200Gbps:1700ns`."""
+def queue_query(
+    text: Annotated[str, Query(max_length=200, description="Part of a name or a user, or a job's number.")] = "",
+    user: User = None,
+    queue: QueueName = None,
+    state: States = None,
+    sort: Annotated[Order, Query(description="order: on GPUs first, then as the policy sorts.")] = "order",
+    descending: bool = False,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE)] = 100,
+) -> JobQuery:
+    """Return what is asked of the queue, here and in the player."""
+    states = frozenset(state or ())
+    return JobQuery(
+        text=text, user=user, queue=queue, states=states, order=sort, descending=descending, offset=offset, limit=limit
+    )
 
-    model_config = {"extra": "forbid"}
-    topology: Annotated[str, Field(min_length=1, max_length=300)]
-    size: Annotated[str, Field(min_length=1, max_length=30, examples=["1GB"])] = "1GB"
-    scheduler: Literal["baseline", "themis", "best"] = "themis"
-    chunks: Annotated[int, Field(ge=1, le=64)] = 8
+
+OVERVIEW_SHOWS: Final = all_but(QUEUE_FIELDS, "jobs", "waiting")
+QUEUE_SHOWS: Final = all_but(QUEUE_FIELDS, "jobs")  # the network too
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """All of them."""
-    watch = Watch(manager)
 
     @api.get("/v1/me", tags=["cluster"], responses=REFUSALS)
     def me(caller: JobReader) -> Me:
@@ -125,28 +151,20 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """End the session that asks."""
         request.state.tokens.sign_out(request.state.bearer)
 
-    @api.get("/v1/overview", tags=["cluster"], responses=REFUSALS)
+    @api.get("/v1/overview", tags=["cluster"], responses=REFUSALS, response_model_exclude=OVERVIEW_SHOWS)
     def glance(caller: Reader) -> answers.Overview:
         """The cluster at one moment. Those who do not operate see their own jobs; GPUs of others are marked 0."""
         trouble = (manager.trouble.strip().splitlines() or [""])[-1]
         about = About(manager.policy, manager.placement, trouble, manager.last_event)
         return manager.look(lambda state, now: overview(state, now, caller.sees, about))
 
-    @api.get("/v1/queue", tags=["jobs"], responses=REFUSALS)
+    @api.get("/v1/queue", tags=["jobs"], responses=REFUSALS, response_model_exclude=QUEUE_SHOWS)
     def queue(
         caller: Reader,
-        text: Annotated[str, Query(max_length=200, description="Part of a name or a user, or a job's number.")] = "",
-        user: Annotated[str | None, Query(max_length=64)] = None,
-        queue: Annotated[str | None, Query(max_length=256)] = None,
-        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
-        sort: Annotated[Sort, Query(description="order: on GPUs first, then as the policy sorts.")] = "order",
-        descending: bool = False,
-        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-        limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE)] = 100,
+        query: Annotated[JobQuery, Depends(queue_query)],
     ) -> QueuePage:
         """The jobs that have not ended, searched, filtered, sorted, and any part of that list; with the priority queues."""
-        wanted = QueueWanted(text, user, queue, frozenset(state or ()), sort, descending, offset, limit)
-        return manager.look(lambda known, now: queue_page(known, now, caller.sees, wanted))
+        return manager.look(lambda state, now: queue_page(state, now, caller.sees, query))
 
     @api.get("/v1/trend", tags=["cluster"], responses=REFUSALS)
     def trend(
@@ -155,14 +173,14 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         steps: Annotated[int, Query(ge=1, le=MOST_STEPS)] = 120,
     ) -> Trend:
         """GPUs in use, jobs that run and wait, and jobs that ended, over the last seconds (a day at most)."""
-        return watch.trend(last_s, steps)
+        return manager.trend(last_s, steps)
 
     @api.get("/v1/jobs/{job_id}/story", tags=["jobs"], responses=ABOUT_A_JOB)
     def job_story(job_id: JobId, caller: JobReader) -> Story:
         """The life of a job: when it waited, started, ran and stopped, on which nodes and links."""
-        return story(manager, seen(manager, caller, job_id))
+        return manager.story(seen(manager, caller, job_id))
 
-    @api.get("/v1/network", tags=["cluster"], responses=REFUSALS)
+    @api.get("/v1/network", tags=["cluster"], responses=REFUSALS, response_model_exclude=QUEUE_SHOWS)
     def network(caller: Reader) -> NetworkView:
         """Switches, and who has which links. Jobs that the caller does not see are marked 0."""
         return manager.look(lambda state, now: fabric.network(state, now, caller.sees))
@@ -176,15 +194,15 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     @api.post("/v1/replay", tags=["cluster"], responses=BUSY)
     def replayed(question: WhatIf, caller: Operator) -> Replay:
         """What the completion times of the jobs of the last seconds would have been under other policies, by simulation."""
-        return what_if(manager, question.policies, question.last_s)
+        return manager.what_if(question.policies, question.last_s)
 
-    add_collective(api)
+    add_reasons(api)
 
 
-def add_collective(api: FastAPI) -> None:
-    """The one route about networks in general."""
+def add_reasons(api: FastAPI) -> None:
+    """Add the route of the texts of reasons, which the player has too."""
 
-    @api.post("/v1/collective", tags=["cluster"], responses=BUSY)
-    def planned(question: Asked, caller: Reader) -> CollectivePlans:
-        """Plan an all-reduce on a network of several dimensions: what each of them sends when, beside the baseline."""
-        return plans(question.topology, question.size, question.scheduler, question.chunks)
+    @api.get("/v1/reasons", tags=["cluster"], responses=REFUSALS)
+    def listed_reasons(caller: Reader) -> Reasons:
+        """Return why jobs can wait: code, texts, and what would help."""
+        return Reasons(reasons=list(REASONS))

@@ -7,7 +7,7 @@ from headway.live.jobfile.spec import JobSpec
 
 # Of any machine. Numbers beyond cannot be told to the kernel, nor to Slurm.
 MOST = {"cpus": 1e6, "memory": 1e9}
-# What `output` may hold in place of which job it is of (executors/process/render.py); a number between pads with zeros.
+# What `output` may hold in place of which job it is of (executors/common/environment.py); a number between pads with zeros.
 PATTERN = re.compile(r"%(\d*)(.?)", re.DOTALL)
 PATTERNS = "%jAabxutnN"
 NO_FABRIC = "needs a fabric, and none is known here (headway serve --fabric)"

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from headway.cluster.demands import Demand, demand_of
 from headway.errors import BadInput
 from headway.io.units import seconds, size_bytes
 from headway.io.yaml_file import check_content
 from headway.live.jobfile.after import SINGLETON, Need, as_need, read_need
+from headway.live.jobfile.options import JOB_OPTIONS
 
 MOST_RANKS = 4096  # processes that one job may start on one machine
 MOST_TASKS = 100_000  # tasks of one array
@@ -67,6 +69,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _option(path: str) -> Any:
+    """Return the description and the range of the field that an option sets."""
+    option = JOB_OPTIONS[path]
+    bounds: dict[str, Any] = {} if option.allowed is None else {"ge": option.allowed.least, "le": option.allowed.most}
+    return Field(description=option.help, **bounds)
+
+
 Time = Annotated[float, BeforeValidator(_time), Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, BeforeValidator(_plain), Field(max_length=1_000_000)]
 Short = Annotated[str, BeforeValidator(_plain), Field(max_length=256)]
@@ -82,10 +91,15 @@ class _Part(BaseModel):
 class Resources(_Part):
     """Needs of the job on each node, or in all if it gives no `num_nodes`."""
 
-    accelerators: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    cpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    memory: Annotated[float, BeforeValidator(_gigabytes), Field(ge=0, allow_inf_nan=False)] | None = None
-    type: Short = ""  # of the GPUs, such as a100
+    accelerators: Annotated[int, Field(ge=1, le=1_000_000, description="GPUs.")] = 1
+    cpus: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Field(description="CPUs, as a limit.")
+    ] = None
+    memory: Annotated[
+        Annotated[float, BeforeValidator(_gigabytes), Field(ge=0, allow_inf_nan=False)] | None,
+        Field(description="GB of memory, as a limit."),
+    ] = None
+    type: Annotated[Short, _option("resources.type")] = ""
 
 
 class Network(_Part):
@@ -107,16 +121,20 @@ class Preemption(_Part):
     """How the job is asked to stop, how long it may take, and how long it runs before (default: as its queue, then as the manager says)."""
 
     signal: Annotated[str, BeforeValidator(_signal)] = "SIGTERM"
-    grace: Annotated[float, BeforeValidator(_time), Field(ge=0, le=86_400, allow_inf_nan=False)] = DEFAULT_GRACE_S
+    grace: Annotated[
+        float, BeforeValidator(_time), Field(ge=0, le=86_400, allow_inf_nan=False), _option("preemption.grace")
+    ] = DEFAULT_GRACE_S
     min_runtime: Annotated[
-        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] | None, BeforeValidator(_turn)
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] | None,
+        BeforeValidator(_turn),
+        _option("preemption.min_runtime"),
     ] = None
 
 
 class Checkpoint(_Part):
     """Where the job saves its state, and how often."""
 
-    dir: Short
+    dir: Annotated[Short, _option("checkpoint.dir")]
     interval: Time | None = None
 
 
@@ -130,27 +148,29 @@ class Retry(_Part):
 class JobSpec(_Part):
     """One job, or an array of them. Field names are those of the job file."""
 
-    name: Short = ""
+    name: Annotated[Short, _option("name")] = ""
     command: Annotated[tuple[Text, ...], Field(max_length=10_000)] = ()
     run: Annotated[Text, Field(examples=["python train.py"])] = ""
-    num_nodes: Annotated[int, Field(ge=1, le=100_000)] | None = None  # exactly; None: the placement chooses
+    num_nodes: Annotated[int | None, _option("num_nodes")] = None
     resources: Resources = Resources()
-    tasks_per_node: Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"] = 1
-    envs: Annotated[dict[Short, Text], Field(max_length=1000)] = {}
-    queue: Short = ""
-    array: Annotated[str, Field(max_length=10_000)] | None = None
-    time_limit: Time | None = None
+    tasks_per_node: Annotated[
+        Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"], _option("tasks_per_node")
+    ] = 1
+    envs: Annotated[dict[Short, Text], Field(max_length=1000), _option("envs")] = {}
+    queue: Annotated[Short, _option("queue")] = ""
+    array: Annotated[Annotated[str, Field(max_length=10_000)] | None, _option("array")] = None
+    time_limit: Annotated[Time | None, _option("time_limit")] = None
     network: Network = Network()
     collective: Collective = Collective()
-    preemptible: bool | None = None
+    preemptible: Annotated[bool | None, _option("preemptible")] = None
     preemption: Preemption = Preemption()
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()
-    after: Annotated[tuple[After, ...], Field(max_length=10_000)] = ()
-    workdir: Short | None = None
-    constraints: Annotated[tuple[Short, ...], Field(max_length=100)] = ()  # features of its nodes; a|b: one of them
-    output: Short | None = None  # a file for a copy of its log; %j, %A, %a, %b, %x, %u, %t, %n, %N as in Slurm
-    hold: bool = False  # it waits until somebody releases it
+    after: Annotated[tuple[After, ...], Field(max_length=10_000), _option("after")] = ()
+    workdir: Annotated[Short | None, _option("workdir")] = None
+    constraints: Annotated[tuple[Short, ...], Field(max_length=100), _option("constraints")] = ()
+    output: Annotated[Short | None, _option("output")] = None  # %j, %A, %a, %b, %x, %u, %t, %n, %N as in Slurm
+    hold: Annotated[bool, _option("hold")] = False
 
     @model_validator(mode="after")
     def _whole(self) -> "JobSpec":
@@ -166,6 +186,11 @@ class JobSpec(_Part):
         if self.ranks > MOST_RANKS:
             raise ValueError(f"{self.ranks} ranks: a job may start at most {MOST_RANKS} processes on one machine")
         return self
+
+    @property
+    def demand(self) -> Demand:
+        """Return the constraint of the job: its GPU type, features, and GPUs per node."""
+        return demand_of(self.resources.type, self.constraints, self.gpus, self.num_nodes or 0)
 
     @property
     def gpus(self) -> int:

@@ -1,4 +1,4 @@
-"""The manager: its loop, the life cycle of jobs, submissions, commands and recovery.
+"""The manager: submissions, commands and questions; the life cycle of jobs as pure functions; recovery. `loop` is the engine's thread.
 
 Imports everything of `live` but `http` and `notify`.
 """

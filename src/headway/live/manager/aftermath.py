@@ -1,23 +1,26 @@
-"""Jobs after a loss of facts: the journal was damaged, or replaced by an older copy.
+"""Jobs after a loss of facts, because the journal was damaged or replaced by an older copy.
 
 - A job whose end is in the table of finished jobs stays finished.
 - A job with an attempt on disk that the journal does not know is held: it may have run, so a person decides.
 - Every other job is as the journal says: it waits, or its attempt is adopted and reports how it ended.
 """
 
+import contextlib
 import json
-from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 from headway.core.engine import Event
-from headway.core.events import ENDED, STOPPED
+from headway.core.events import STOPPED
 from headway.job_state import JobState
-from headway.live.manager.lifecycle import Lifecycle
+from headway.live.errors import JournalFailed
+from headway.live.manager.lifecycle import block, ended
+from headway.live.manager.steps import Steps
 from headway.live.state.cluster import ClusterState
-from headway.live.state.learn import charge
 from headway.live.state.records import Blocker
-from headway.live.store.archive import Archived, archived
+from headway.live.state.retired import Archived
+from headway.live.store.archive import archived
 from headway.live.store.history import ARCHIVED
 from headway.live.store.identity import PENDING, named
 from headway.live.store.journal import Journal
@@ -33,22 +36,26 @@ class Aftermath:
     ended: dict[int, Archived]
     held: frozenset[int]
 
-    def facts(self, world: Lifecycle, now: float) -> Iterator[Event]:
-        """Yield the facts that bring the jobs to their states."""
-        state = world.state
+    def steps(self, state: ClusterState, now: float) -> Steps:
+        """Yield the steps that bring the jobs to their states."""
         for number, past in self.ended.items():
             job, final = state.jobs[number], past.job.final
             if job.final is None and final is not None:
                 at = max(past.job.ended or now, job.started or 0.0)
-                charge(state, job, ENDED, at, now)
                 data = {"exit_code": past.job.exit_code, "message": past.job.message, "at": at, ARCHIVED: True}
-                yield from world.ended(job, final, data)
+                yield from ended(state, job, final, data)
         for number in sorted(self.held):
             job = state.jobs[number]
             if job.final is None:
                 if state.job_state(job).has_processes:
                     yield Event(STOPPED, job.row)
-                yield from world.block(job, Blocker.HELD, message=HELD_MESSAGE)
+                yield from block(state, job, Blocker.HELD, message=HELD_MESSAGE)
+
+    def written(self, journal: Journal, done: Future[None]) -> None:
+        """Forget the loss, once the steps that follow from it are on disk."""
+        if not done.exception():
+            with contextlib.suppress(JournalFailed):
+                journal.remember(PENDING, "")
 
 
 def aftermath(state: ClusterState, journal: Journal) -> Aftermath | None:
@@ -56,20 +63,20 @@ def aftermath(state: ClusterState, journal: Journal) -> Aftermath | None:
     pending = json.loads(journal.meta(PENDING) or "null")
     if not pending:
         return None
-    ended: dict[int, Archived] = {}
+    over: dict[int, Archived] = {}
     held: set[int] = set()
     for job in state.by_row:
         if job.final is not None:
             continue
         past = journal.read(lambda connection, number=job.id: archived(connection, number))  # type: ignore[misc]
         if past is not None and (past.job.ended or 0.0) >= pending["since"]:
-            ended[job.id] = past
+            over[job.id] = past
         elif _attempts(journal.path.parent, job.id) > state.attempt(job):
             held.add(job.id)
     newly_held = {number for number in held if state.job_state(state.jobs[number]) != JobState.HELD}
     advice = "(`headway release` runs a held job again)"
     text = f"; held, because they may have run: {named(newly_held)} {advice}" if newly_held else ""
-    return Aftermath(pending["line"] + text, ended, frozenset(held))
+    return Aftermath(pending["line"] + text, over, frozenset(held))
 
 
 def _attempts(data: Path, number: int) -> int:

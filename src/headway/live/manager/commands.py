@@ -1,19 +1,21 @@
-"""Commands on jobs and nodes: performed in the engine's thread, answered when they are on disk."""
+"""ManagerCommands on jobs and nodes: performed in the engine's thread, answered once they are on disk."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from headway.cluster.queues import Booking
-from headway.core.engine import Event
 from headway.errors import HeadwayError
 from headway.live.errors import NotFound, WrongState
-from headway.live.manager.door import Door
+from headway.live.manager import lifecycle
+from headway.live.manager.steps import Note, Steps
+from headway.live.manager.world_access import WorldAccess
 from headway.live.state.learn import DRAINED, RESERVED, RESUMED, UNRESERVED
+from headway.live.store.archive import archived
 
 
-class Verbs(Door):
-    """Does it."""
+class ManagerCommands(WorldAccess):
+    """Performs commands."""
 
     def cancel(self, job_id: int, at_once: bool = False) -> None:
         """End a job; its processes get the signal and the grace of its own preemption, or are killed at once."""
@@ -28,14 +30,14 @@ class Verbs(Door):
         self._world.ask(lambda now: self._verb("release", job_id, now))
 
     def requeue(self, job_id: int, hold: bool = False) -> None:
-        """Run it again: a running job is stopped first, a finished one waits anew; with `hold` once it is released."""
+        """Run a job again: a running job is stopped first, a finished one waits anew; with `hold`, once it is released."""
         self._world.ask(lambda now: self._verb("requeue", job_id, now, hold))
 
     def act(self, verb: str, job_ids: Sequence[int], option: bool = False) -> dict[int, HeadwayError]:
-        """Do one of these verbs to many jobs in one go (`option`: at once, or hold); those that refuse it, each with the reason."""
+        """Perform one command on many jobs in one round (`option`: at once, or hold). Return the jobs that refuse it, with reasons."""
         refused: dict[int, HeadwayError] = {}
 
-        def every(now: float) -> Iterator[Event]:
+        def every(now: float) -> Steps:
             for job_id in job_ids:
                 try:
                     yield from self._verb(verb, job_id, now, option)
@@ -45,17 +47,26 @@ class Verbs(Door):
         self._world.ask(every)
         return refused
 
-    def _verb(self, verb: str, job_id: int, now: float, option: bool = False) -> Iterator[Event]:
-        """The facts of a verb, in the engine's thread."""
+    def _verb(self, verb: str, job_id: int, now: float, option: bool = False) -> Steps:
+        """Yield the steps of a command on a job, in the engine's thread."""
+        state = self._state
         if verb == "requeue":
-            if self._state.past.final_of(job_id):
-                self._world.recall(job_id, now)
-            return self._world.requeue(self._state.job_named(job_id), now, option)
-        job = self._state.unfinished(job_id)
-        return self._world.cancel(job, option) if verb == "cancel" else getattr(self._world, verb)(job)
+            if state.past.final_of(job_id):
+                past = self._journal.read(lambda connection: archived(connection, job_id))
+                yield from lifecycle.recall(state, job_id, past)
+            job = state.job_named(job_id)
+            if job.final:
+                state.count_again(job)
+            yield from lifecycle.requeue(state, job, option)
+        elif verb == "cancel":
+            yield from lifecycle.cancel(state, state.unfinished(job_id), option)
+        elif verb == "hold":
+            yield from lifecycle.hold(state, state.unfinished(job_id))
+        else:
+            yield from lifecycle.release(state, state.unfinished(job_id))
 
     def drain(self, node: str) -> None:
-        """Start nothing more on a node; what runs there goes on."""
+        """Start no more jobs on a node; running jobs go on."""
         self._change_node(node, DRAINED)
 
     def resume(self, node: str) -> None:
@@ -64,26 +75,26 @@ class Verbs(Door):
 
     def _change_node(self, node: str, kind: str) -> None:
         self._check_nodes([node])
-        self._world.ask(lambda now: self._world.note_about_nodes(kind, now, {"node": node}))
+        self._world.ask(lambda now: iter([Note(kind, data={"node": node})]))
 
     def reserve(self, nodes: Sequence[str], queue: str, begin: float, end: float) -> None:
-        """Keep nodes for a queue for a time; those who are there then, and can be stopped, are."""
-        asked = Booking(tuple(dict.fromkeys(nodes)), queue, begin, end, True)
+        """Reserve nodes for a queue for a time. Preemptible jobs on them are stopped when it begins."""
+        booking = Booking(tuple(dict.fromkeys(nodes)), queue, begin, end, True)
 
-        def act(now: float) -> Iterator[Event]:
-            self._state.teams.check_booking(asked, now)
-            about = {"nodes": list(asked.nodes), "queue": queue, "from": begin, "to": end}
-            yield from self._world.note_about_nodes(RESERVED, now, about)
+        def act(now: float) -> Steps:
+            self._state.teams.check_booking(booking, now)
+            about = {"nodes": list(booking.nodes), "queue": queue, "from": begin, "to": end}
+            yield Note(RESERVED, data=about)
 
         self._check_nodes(nodes)
         self._world.ask(act)
 
     def unreserve(self, nodes: Sequence[str]) -> None:
-        """Keep nodes no longer that people reserved."""
+        """End the advance reservations of these nodes that people made."""
 
-        def act(now: float) -> Iterator[Event]:
+        def act(now: float) -> Steps:
             self._state.teams.check_unbook(nodes)
-            yield from self._world.note_about_nodes(UNRESERVED, now, {"nodes": list(nodes)})
+            yield Note(UNRESERVED, data={"nodes": list(nodes)})
 
         self._world.ask(act)
 
@@ -92,13 +103,13 @@ class Verbs(Door):
             if node not in self._state.cluster.nodes:
                 raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
 
-    def report(self, job_id: int, attempt: int, **given: float | None) -> None:
-        """What a job says about itself (the fields of Progress); reports of another attempt than the present one are dropped."""
-        new: Any = {name: value for name, value in given.items() if value is not None}
+    def report(self, job_id: int, attempt: int, **fields: float | None) -> None:
+        """Take in the progress that a job reports (the fields of Progress); drop a report of an earlier attempt."""
+        new: Any = {name: value for name, value in fields.items() if value is not None}
 
-        def act(now: float) -> Iterator[Event]:
+        def act(now: float) -> Steps:
             job = self._state.jobs.get(job_id)
             if job and attempt == self._state.attempt(job) and not job.final:
-                yield from self._world.progressed(job, replace(job.progress, **new), now)
+                yield from lifecycle.progressed(self._state, job, replace(job.progress, **new), now)
 
         self._world.ask(act)

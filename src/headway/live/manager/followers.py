@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import JournalRow
 
 LOOK_S, LONGEST_LOOK_S = 0.2, 1.0  # between two looks at a log that grows, and at one that does not
 Attempt = tuple[int, int]  # job, attempt

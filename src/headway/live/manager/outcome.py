@@ -1,4 +1,4 @@
-"""What the end of an attempt means for its job, and when a job is tried again: pure rules over a record and a report."""
+"""The outcome of an attempt for its job, and when the job is tried again: pure rules over a record and a report."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +21,8 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The job has ended in `state`, or (None) it waits again, kept back by `blockers`."""
+class AttemptOutcome:
+    """The job has ended in `state`; None: it waits again, with these blockers."""
 
     state: JobState | None
     data: dict[str, Any]
@@ -30,34 +30,36 @@ class Outcome:
     not_before: float = 0.0
 
 
-def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
-    """What happens to a job whose attempt is over."""
+def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOutcome:
+    """Return whether a job whose attempt is over has ended or waits again."""
     data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
     clean = report.exit_code == 0 and not report.lost
     if job.stop_reason == CANCEL:
-        return Outcome(JobState.CANCELLED, {**data, "message": "cancelled"})
+        return AttemptOutcome(JobState.CANCELLED, {**data, "message": "cancelled"})
     if job.stop_reason == TIME_UP:
-        own = job.spec.time_limit
-        message = f"ran longer than {'the policy allows' if own is None else f'its time limit of {own:g} s'}"
-        return Outcome(JobState.TIMEOUT, {**data, "message": message})
+        limit = job.spec.time_limit
+        message = f"ran longer than {'the policy allows' if limit is None else f'its time limit of {limit:g} s'}"
+        return AttemptOutcome(JobState.TIMEOUT, {**data, "message": message})
     if job.stop_reason and (report.signalled or report.lost):
         # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.
         if clean and job.progress.finished:
-            return Outcome(JobState.COMPLETED, data)
-        return Outcome(None, data, Blocker.HELD if job.stop_reason == HOLD else NOTHING)
+            return AttemptOutcome(JobState.COMPLETED, data)
+        return AttemptOutcome(None, data, Blocker.HELD if job.stop_reason == HOLD else NOTHING)
     if clean:
-        return Outcome(JobState.COMPLETED, data)
+        return AttemptOutcome(JobState.COMPLETED, data)
     if report.signalled and not job.stop_reason:
-        return Outcome(None, data)  # a manager stopped it whose journal is lost: it has not failed
+        return AttemptOutcome(None, data)  # a manager whose journal is lost stopped it: it has not failed
     if report.never_ran:
-        # Nothing of it was done, so the job has not failed. A machine that is short of something gets time to recover.
-        again = (Blocker.RETRY_BACKOFF, now + backoff.first_s) if report.refused else (NOTHING, 0.0)
-        return Outcome(None, data, *again)
+        # No rank ran, so the job has not failed. If the machine lacks memory or disk, it gets time to recover.
+        retry = (Blocker.RETRY_BACKOFF, now + backoff.first_s) if report.refused else (NOTHING, 0.0)
+        return AttemptOutcome(None, data, *retry)
     kind = "node_failure" if report.lost else "failure"
     if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
         failures = job.failures + 1
-        return Outcome(None, {**data, "failures": failures}, Blocker.RETRY_BACKOFF, now + backoff.after(failures))
+        return AttemptOutcome(
+            None, {**data, "failures": failures}, Blocker.RETRY_BACKOFF, now + backoff.after(failures)
+        )
     message = report.message or f"exited with code {report.exit_code}"
     if kind in job.spec.retry.on and job.spec.retry.max:
         message += f", after {job.failures} retries"
-    return Outcome(JobState.FAILED, {**data, "message": message})
+    return AttemptOutcome(JobState.FAILED, {**data, "message": message})

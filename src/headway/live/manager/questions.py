@@ -1,43 +1,50 @@
 """Queries about jobs, nodes and the manager, answered from memory, or from the journal's file for jobs no longer in memory."""
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.client.job import JobView
-from headway.job_state import FINAL_STATES
-from headway.live.executors import Shared
+from headway.client.job import JobQuery, JobView
 from headway.live.fabric.slices import slice_of
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager.door import Door
+from headway.live.manager.loop.world import LiveWorld
+from headway.live.manager.world_access import WorldAccess
 from headway.live.measures import NO_QUEUE, Histogram
 from headway.live.queries import archive, views
+from headway.live.queries.answers import Story, Trend
 from headway.live.queries.explain.explain import Explanation, explain, sees_all
-from headway.live.queries.explain.reserved import Sees
-from headway.live.queries.health import ManagerHealth, depth, health
-from headway.live.queries.replay.replay import PastJob
-from headway.live.queries.views import JobFilter, NodeView
+from headway.live.queries.health import Lag, ManagerHealth, depth, health
+from headway.live.queries.lists.listed import accounts, find
+from headway.live.queries.replay.replay import PastJob, Replay
+from headway.live.queries.replay.what_if import check_policies, what_if
+from headway.live.queries.reservations import Sees
+from headway.live.queries.story import read_rows, story
+from headway.live.queries.trend import Active, Watch, active_now
+from headway.live.queries.views import NodeView
 from headway.live.state.cluster import ClusterState
-from headway.live.store.archive import Archived, archived
-from headway.live.store.history import HistoryRow, Wanted, late_rounds
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import JournalRow
+from headway.live.state.retired import Archived
+from headway.live.store.archive import archived
+from headway.live.store.history import late_rounds
 
 T = TypeVar("T")
 MOST_EVENTS = 10_000  # rows in one answer
-EVERY_JOB = JobFilter()
+EVERY_JOB, NEWEST = JobQuery(), JobQuery(descending=True)
 
 
-class Questions(Door):
-    """Answers them."""
+class Questions(WorldAccess):
+    """Answers queries."""
+
+    def __init__(self, world: LiveWorld) -> None:
+        super().__init__(world)
+        self._watch = Watch(self._journal, self._active_now)
 
     def job(self, job_id: int) -> JobView | None:
-        """One job, or None."""
+        """Return one job, or None if there is no such job."""
         with self._world.lock:
             if job_id in self._state.jobs:
-                return views.job_views(self._state, [job_id], self.clock())[0]
+                return views.job_views(self._state, [self._state.jobs[job_id]], self.clock())[0]
         archived = self._archived(job_id)
         return archive.archived_view(self._state, archived) if archived else None
 
@@ -50,13 +57,13 @@ class Questions(Door):
             return self._state.job_state(job).has_processes
 
     def _archived(self, job_id: int) -> Archived | None:
-        """A job that has left the memory."""
+        """Return a job that has left the memory, from the journal."""
         if self._state.past.final_of(job_id) is None:
             return None
         return self._journal.read(lambda connection: archived(connection, job_id))
 
     def visible(self, job_ids: Sequence[int], sees: Sees) -> set[int]:
-        """Those of these jobs that exist for whoever asks."""
+        """Return the jobs among these that exist and that the caller may see."""
         with self._world.lock:
             users = {job_id: self._state.jobs[job_id].user for job_id in job_ids if job_id in self._state.jobs}
         retired = [job_id for job_id in job_ids if job_id not in users and self._state.past.final_of(job_id)]
@@ -64,16 +71,16 @@ class Questions(Door):
         return {job_id for job_id in job_ids if job_id in users and sees(job_id, users[job_id])}
 
     def views(self, job_ids: Sequence[int]) -> list[JobView]:
-        """These jobs, in this order."""
+        """Return the jobs of these numbers that exist, in this order."""
         with self._world.lock:
-            here = [job_id for job_id in job_ids if job_id in self._state.jobs]
-            by_id = dict(zip(here, views.job_views(self._state, here, self.clock()), strict=True))
+            here = [self._state.jobs[job_id] for job_id in job_ids if job_id in self._state.jobs]
+            by_id = {view.job_id: view for view in views.job_views(self._state, here, self.clock())}
         missing = {job_id: self.job(job_id) for job_id in job_ids if job_id not in by_id}
         by_id |= {job_id: view for job_id, view in missing.items() if view}
         return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
     def spec(self, job_id: int) -> JobSpec | None:
-        """What the job's file says."""
+        """Return the job file of a job."""
         job = self._state.jobs.get(job_id)
         archived = None if job else self._archived(job_id)
         return job.spec if job else archived.job.spec if archived else None
@@ -88,7 +95,7 @@ class Questions(Door):
         self._state.teams.check_access(spec, user, token_queues)
 
     def slice(self, job_id: int) -> dict[str, Any] | None:
-        """What a job holds of the fabric while it has GPUs: links, signed certificate, collective plan."""
+        """Return a job's links, signed certificate and collective plan while it has GPUs."""
         with self._world.lock:
             job, fabric = self._state.jobs.get(job_id), self._state.site.fabric
             if job is None or fabric is None or not job.seats or self._state.engine.uplinks == 0:
@@ -96,107 +103,136 @@ class Questions(Door):
             held = job.spec, job.seats, job.links
         return slice_of(fabric, *held).view()
 
-    def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
-        """Jobs by number, with filters; page with `after_id`."""
+    def jobs(self, query: JobQuery = EVERY_JOB) -> list[JobView]:
+        """Return the jobs that a query chooses, by number; page with `after_id`."""
         with self._world.lock:
-            in_memory, ids = views.find(self._state, self.clock(), wanted), frozenset(self._state.jobs)
-        return self._journal.read(lambda file: archive.with_retired(self._state, in_memory, file, wanted, ids))
+            views, here = find(self._state, self.clock(), query), frozenset(self._state.jobs)
+        if not self._state.past.counts.total():
+            return views
+        return self._journal.read(
+            lambda file: archive.with_stored(views, archive.retired(self._state, file, query, here), query)
+        )
 
-    def history(self, wanted: Wanted) -> list[HistoryRow]:
-        """What became of jobs, newest first (see `headway.live.store.history`)."""
+    def history(self, query: JobQuery = NEWEST) -> list[JobView]:
+        """Return the jobs that a query chooses, with the final figures of jobs that have ended."""
         with self._world.lock:
-            rows = archive.active_rows(self._state, self.clock(), wanted, self._world.just_ended)
-            active = frozenset(self._state.active)
-        return self._journal.read(lambda file: archive.with_finished(rows, active, file, wanted))
+            here = self._state.active | {view.job_id for view in self._world.just_ended}
+            views = accounts(self._state, self.clock(), query, here)
+        return self._journal.read(lambda file: archive.with_stored(views, archive.accounted(file, query, here), query))
 
     def look(self, ask: Callable[[ClusterState, float], T]) -> T:
-        """Ask something of the state as it is now; it does not change meanwhile."""
+        """Return `ask(state, now)`, called while the state does not change."""
         with self._world.lock:
             return ask(self._state, self.clock())
 
-    def read_journal(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Ask something of the journal on disk, with a connection of its own."""
-        return self._journal.read(ask)
+    def story(self, job: JobView) -> Story:
+        """Return the life of a job: when it waited, started, ran and stopped, and where."""
+        rows = self._journal.read(lambda file: read_rows(file, job))
+        return self.look(lambda state, now: story(state, now, job, rows))
 
-    @property
-    def written(self) -> bool:
-        """Whether the journal has everything that can be seen now."""
-        return not self._world.unwritten
+    def trend(self, last_s: float, steps: int) -> Trend:
+        """Return GPUs in use, and running, waiting and ended jobs, over the last seconds."""
+        return self._watch.trend(self.clock(), last_s, steps, self._state.cluster.total)
+
+    def _active_now(self) -> tuple[Active, bool]:
+        """Return the active jobs, and whether the journal has every row about them."""
+        with self._world.lock:
+            return active_now(self._state), not self._world.unwritten
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
-        """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""
+        """Return why a job waits, the jobs ahead, what would help, and its receipt. Name only jobs that the caller may see."""
         past = self._archived(job_id)
         if past:
             return archive.archived_explanation(past)
+        remark = self._journal.displaced or self._executor.remarks()
         with self._world.lock:
-            explanation = explain(self._state, self._state.job_named(job_id), self.clock(), sees)
-        return explanation if explanation.state in FINAL_STATES else self._remarked(explanation)
-
-    def _remarked(self, explanation: Explanation) -> Explanation:
-        """Return the explanation with what only the executor knows (Slurm is out of reach), or with the loss of the journal."""
-        remarks = self._executor.remarks() if isinstance(self._executor, Shared) else ""
-        remarks = self._journal.displaced or remarks
-        return replace(explanation, message=f"{explanation.message}. {remarks}") if remarks else explanation
+            return explain(self._state, self._state.job_named(job_id), self.clock(), sees, remark)
 
     def nodes(self) -> list[NodeView]:
-        """The nodes, what is free on them, and who is there."""
+        """Return the nodes, with their free GPUs and their jobs."""
         with self._world.lock:
             return views.node_views(self._state)
 
     def workload(self, since: float) -> list[PastJob]:
-        """Jobs submitted since then that ran, for replay."""
+        """Return the jobs submitted since then that ran, for replay."""
         with self._world.lock:
             in_memory, ids = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
         return self._journal.read(lambda file: archive.retired_jobs(self._state, file, since, ids)) + in_memory
 
     def late_rounds(self, since: float) -> list[tuple[float, float]]:
-        """When the engine was to decide since then, and when it did, where that was later; for replay too."""
+        """Return the rounds that were late since then, for replay: when each was due, and when it began."""
         return self._journal.read(lambda file: late_rounds(file, since))
 
+    def what_if(self, policies: Sequence[str], last_s: float) -> Replay:
+        """Return what the completion times of the jobs of the last seconds would have been under other policies."""
+        check_policies(policies)
+        state, since = self._state, self.clock() - last_s
+        jobs, late = self.workload(since), self.late_rounds(since)
+        return what_if(jobs, state.cluster, state.policy, state.placement, late, policies)
+
     def log_files(self, job_id: int, attempt: int) -> list[Path]:
-        """The logs of an attempt, in the order of ranks."""
+        """Return the logs of an attempt, in the order of ranks."""
         return self._executor.logs(job_id, attempt)
 
     def counts(self) -> dict[str, int]:
-        """How many jobs are in each state."""
+        """Return the number of jobs in each state."""
         with self._world.lock:
             return views.counts(self._state)
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for a dashboard."""
+        """Return the gauges and counters of `/metrics`."""
         with self._world.lock:
-            return views.metrics(self._state, self._world, self._journal)
+            lag = self._lag(self.clock())
+            return {
+                **views.metrics(self._state),
+                "headway_journal_commits_total": float(self._journal.commits),
+                "headway_journal_rows_total": float(lag.rows),
+                "headway_journal_writable": float(lag.writable),
+                "headway_journal_behind_rows": float(lag.rows_behind),
+                "headway_errors_total": float(self._world.measures.errors),
+            }
+
+    def _lag(self, now: float) -> Lag:
+        """Return how far the journal is behind."""
+        world, behind = self._world, self._world.measures.behind_since
+        behind_s = max(0.0, now - behind) if world.unwritten and behind else 0.0
+        return Lag(not (world.trouble or self._journal.displaced), world.last_seq, world.unwritten, behind_s)
+
+    @property
+    def trouble(self) -> str:
+        """Return why no job is started: the journal cannot be written, or its disk is nearly full. Empty if all is well."""
+        return self._world.trouble or self._journal.displaced or self._state.low_disk
 
     @property
     def queue_names(self) -> frozenset[str]:
-        """Names of queues that everybody may know: those of the queues file, and what jobs are counted under that name none."""
+        """Return the queues that every caller may know: those of the queues file, and `NO_QUEUE` for jobs without one."""
         queues = self._state.teams.queues
         return frozenset({NO_QUEUE, *(queue.name for queue in queues.queues)} if queues else {NO_QUEUE})
 
     def measured(self) -> tuple[dict[str, Histogram], dict[str, Histogram], dict[str, int]]:
-        """For a dashboard too: times of the manager's own work, waits of jobs by queue, and jobs that wait by queue."""
+        """Return the histograms of `/metrics`: times of the manager's work, and waits by queue; and the waiting jobs by queue."""
         with self._world.lock:
             measures, now = self._world.measures, self.clock()
             work = {"decision": self._state.engine.spent, "round": measures.rounds, "journal_commit": measures.commits}
             return deepcopy((work, measures.waits, depth(self._state, now).waiting_by_queue))
 
     def health(self) -> ManagerHealth:
-        """How the manager is doing."""
+        """Return the measurements that `headway health` shows."""
         with self._world.lock:
-            now = self.clock()
-            return health(self._state, self._world, now)
+            now, world = self.clock(), self._world
+            return health(self._state, world.measures, self._lag(now), self.trouble, now - world.opened, now)
 
     def events(self, after: int) -> list[JournalRow]:
-        """Rows of the journal after number `after`, up to a bound."""
+        """Return rows of the journal after number `after`, at most MOST_EVENTS."""
         return self._journal.rows(after, MOST_EVENTS)
 
     @property
     def last_event(self) -> int:
-        """The number of the journal's last row."""
+        """Return the number of the journal's last row."""
         return self._world.last_seq
 
     def next_events(self, after: int, timeout_s: float) -> list[JournalRow]:
-        """The same, once there are any; none after a while."""
-        with self._world.committed:
-            new = self._world.committed.wait_for(lambda: self._world.last_seq > after, timeout_s)
+        """Wait for rows of the journal after number `after` and return them; none after the timeout."""
+        with self._world.writer.committed:
+            new = self._world.writer.committed.wait_for(lambda: self._world.last_seq > after, timeout_s)
         return self.events(after) if new else []

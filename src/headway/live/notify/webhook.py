@@ -18,42 +18,26 @@ from urllib.parse import urlsplit
 from headway.core import events
 from headway.core.events import NAMES
 from headway.errors import BadInput
+from headway.job_state import JobState
 from headway.live.errors import JournalFailed
 from headway.live.manager.manager import Manager
-from headway.live.state.learn import BEFORE, BLOCKED
-from headway.live.state.records import Blocker
-from headway.live.store.journal import JournalRow
+from headway.live.rows import BLOCKED_KINDS, row_meaning
+from headway.live.state.records import JournalRow
 
 PART: Final = "webhook"  # of the manager, as `headway health` names it
 SENT: Final = "webhook"  # under which the journal keeps the number of the last row that arrived
 TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
-STATES: Final = {
-    "Submitted": "PENDING",
-    "Start": "STARTING",
-    "Pack": "STARTING",
-    "Started": "RUNNING",
-    "Stop": "STOPPING",
-    "Stopped": "PENDING",
-    "Migrate": "STOPPING",
-    "Notify": "RUNNING",
-}
-
-
 HELD, RELEASED, NOTIFY = NAMES[events.HELD], NAMES[events.RELEASED], NAMES[events.NOTIFY]
 NOTIFIED, WITHDRAWN = "Notified", "NoticeWithdrawn"
-BLOCKS: Final = frozenset({HELD, RELEASED, BLOCKED})
 
 
 def state_of(row: JournalRow) -> str:
-    """The state that a job is in after this row; empty where the row changes none."""
-    if row.kind == "Ended":
-        return str(row.data["state"])
-    if row.kind in BLOCKS:  # a job may be held by a person and wait for another reason too
-        before = int(row.data.get(BEFORE, Blocker.HELD if row.kind == RELEASED else 0)) & Blocker.HELD
-        held = int(row.data.get("blockers", 0)) & Blocker.HELD
-        return "" if held == before else "HELD" if held else "PENDING"
-    return STATES.get(row.kind, "")
+    """Return the state of a job after this row; empty if the row is not sent. Only running jobs get a notice."""
+    if row.kind == NOTIFY:
+        return JobState.RUNNING.name
+    state = row_meaning(row.kind, row.data).state
+    return "" if state is None else state.name
 
 
 def notice_in(row: JournalRow) -> dict[str, Any]:
@@ -67,7 +51,9 @@ def event_of(row: JournalRow, state: str) -> str:
     """Return the name of the event; Held or Released also if the job stays blocked for another reason."""
     if row.kind == NOTIFY:
         return NOTIFIED if row.data["until"] is not None else WITHDRAWN
-    return row.kind if row.kind != BLOCKED else HELD if state == "HELD" else RELEASED
+    if row.kind in BLOCKED_KINDS:
+        return HELD if state == JobState.HELD.name else RELEASED
+    return row.kind
 
 
 def address(url: str) -> tuple[str, str, int | None, str]:

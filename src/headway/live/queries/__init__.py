@@ -1,4 +1,4 @@
-"""Questions that read the state or the journal: explanations, wait receipts, forecasts, replays, views, trends.
+"""Questions that read the state or the journal: explanations, forecasts, lists, replays, views, trends.
 
-Imports `state` and `store`.
+Imports `store` and what is below it (docs/architecture.md); `manager` gives it what it reads.
 """

@@ -1,7 +1,8 @@
 """Response types for monitoring, of a live cluster or a recorded run: plain data. Times are seconds since 1970, or those of the trace."""
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from headway.client.job import JobView
 
 HIDDEN = 0  # instead of the number of a job that is not the caller's to see
 
@@ -13,27 +14,6 @@ class Recording:
     first: float
     last: float
     title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """A job in a list. `position` is its place among the waiting jobs, in the policy's order; None: it does not wait for its turn."""
-
-    job_id: int
-    name: str
-    user: str
-    state: str
-    gpus: int
-    queue: str
-    level: int
-    service_gpu_s: float
-    reason: str
-    submitted_at: float
-    started_at: float | None
-    attempt: int
-    preemptions: int
-    position: int | None = None
-    progress: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +39,8 @@ class Overview:
     gpus_busy: int
     counts: dict[str, int]
     nodes: tuple[GpuNode, ...]
-    jobs: tuple[Brief, ...]  # those on GPUs
-    waiting: tuple[Brief, ...]  # the first of those that wait, in the policy's order
+    jobs: tuple[JobView, ...]  # those on GPUs
+    waiting: tuple[JobView, ...]  # the first of those that wait, in the policy's order
     reasons: dict[str, int]  # how many wait for what
     longest_wait_s: float
     recording: Recording | None = None
@@ -85,7 +65,7 @@ class QueuePage:
     total: int
     matching: int
     offset: int
-    jobs: tuple[Brief, ...]
+    jobs: tuple[JobView, ...]
     levels: tuple[Level, ...]
     users: tuple[str, ...]
     queues: tuple[str, ...]
@@ -173,4 +153,4 @@ class NetworkView:
     spines: int
     links: tuple[Uplink, ...]
     circuits: tuple[Circuit, ...]
-    jobs: tuple[Brief, ...]
+    jobs: tuple[JobView, ...]

@@ -1,8 +1,8 @@
 """The switches below the cluster, and the links that jobs have for themselves."""
 
 from headway.live.queries.answers import HIDDEN, NetworkView, Uplink
-from headway.live.queries.explain.reserved import Sees
-from headway.live.queries.overview import Now
+from headway.live.queries.lists.listed import in_queue
+from headway.live.queries.reservations import Sees
 from headway.live.queries.story import bits
 from headway.live.state.cluster import ClusterState
 
@@ -13,8 +13,8 @@ UNKNOWN = "links are not managed: jobs share whatever the network gives them"
 
 def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
     """Leaves with their nodes, and the links that are held."""
-    cluster, seen = state.cluster, Now(state, now, sees)
-    with_gpus = tuple(seen.brief(i) for i, job in enumerate(seen.jobs) if job.places)
+    cluster, seen = state.cluster, in_queue(state, now, sees)
+    with_gpus = seen.queued([i for i, job in enumerate(seen.jobs) if job.places])
     leaves: list[list[str]] = [[] for _ in range(max(cluster.leaves, default=-1) + 1)]
     for node, leaf in zip(cluster.nodes, cluster.leaves, strict=False):
         leaves[leaf].append(node)

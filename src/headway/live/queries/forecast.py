@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.engine import Action, Disconnection, Event, Recorded, drive
+from headway.core.engine import Disconnection, EngineAction, Event, Recorded, drive
 from headway.core.events import ENDED, HELD, MIGRATE, PACK, PROMISE, RELEASED, RESIZE, START, STOP, STOPPED, SUBMITTED
 from headway.core.operations import admit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
@@ -19,7 +19,7 @@ from headway.io.units import counted, ranges
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.queries.guesses import Guesses
-from headway.live.state.attempts import given_turn
+from headway.live.state.attempts import requested_min_runtime
 from headway.live.state.cluster import ClusterState
 from headway.live.state.engine import LiveEngine
 from headway.live.state.records import CANCEL, HOLD, TIME_UP, Blocker, Job
@@ -65,7 +65,7 @@ class Ahead(SimulatedWorld):
         self.wanted, self.now, self.round, self.most_rounds = len(truth) - 1, now, 0, most_rounds
         self.starts_at: float | None = None
         # What the first decision does: for the wanted job, and to those that make room.
-        self.at_once: Action | None = None
+        self.at_once: EngineAction | None = None
         self.stops: list[int] = []
         self.needs_notice = False  # whether the wanted job is promised GPUs of jobs under notice
         resume_from(self.state, self.world, now)
@@ -95,7 +95,7 @@ class Ahead(SimulatedWorld):
                 del self.waits[row]
                 yield Event(RELEASED, row)
 
-    def perform(self, action: Action, now: float) -> Iterator[Event]:
+    def perform(self, action: EngineAction, now: float) -> Iterator[Event]:
         """Watch for the job's start."""
         if action.kind in (STOP, RESIZE, MIGRATE) and self.round == 1:
             self.stops.append(action.job)
@@ -146,7 +146,7 @@ class Forecast:
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
                 self.leaving.append(job.row)
             if job.attempts.waits_for_step:  # which no simulated job reports
-                given = given_turn(job.spec, state.min_runtimes)
+                given = requested_min_runtime(job.spec, state.min_runtimes)
                 set_min_runtime(
                     self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given, state.auto_min_runtime_s)
                 )

@@ -2,17 +2,12 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from headway import __version__
 from headway.job_state import JobState
-from headway.live.measures import MOST_QUEUES, NO_QUEUE, OTHER_QUEUES, Mishap, Timing, timing
+from headway.live.measures import MOST_QUEUES, NO_QUEUE, OTHER_QUEUES, Measures, Mishap, Timing, timing
 from headway.live.queries.views import counts
 from headway.live.state.cluster import ClusterState
-
-if TYPE_CHECKING:
-    from headway.live.manager.world import LiveWorld
-
 
 WITH_PROCESSES = frozenset(int(state) for state in JobState if state.has_processes)
 
@@ -56,24 +51,16 @@ class ManagerHealth:
     last_errors: tuple[Mishap, ...]
 
 
-def health(state: ClusterState, world: "LiveWorld", now: float) -> ManagerHealth:
-    """Everything about the manager itself; call it with the lock held."""
-    measures = world.measures
+def health(state: ClusterState, measures: Measures, lag: Lag, trouble: str, up_s: float, now: float) -> ManagerHealth:
+    """Return everything about the manager itself; `trouble` is why nothing is started."""
     failing = next((f"the {part} fails: the last errors say why" for part in sorted(measures.failing)), "")
-    trouble = ((world.trouble or world.journal.displaced or state.low_disk or failing).strip().splitlines() or [""])[-1]
-    rows, behind = world.unwritten, measures.behind_since
-    lag = Lag(
-        not (world.trouble or world.journal.displaced),
-        world.last_seq,
-        rows,
-        max(0.0, now - behind) if rows and behind else 0.0,
-    )
+    trouble = ((trouble or failing).strip().splitlines() or [""])[-1]
     return ManagerHealth(
         not trouble,
         trouble,
         __version__,
         state.policy,
-        now - world.opened,
+        up_s,
         timing(state.engine.spent),
         timing(measures.rounds),
         timing(measures.commits),

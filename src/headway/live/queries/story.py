@@ -3,51 +3,33 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headway.client.job import JobView
+from headway.io.units import within
 from headway.live.queries.answers import Mark, Phase, Story
-from headway.live.queries.explain.reserved import within
 from headway.live.queries.trend import first_after
+from headway.live.rows import STOPPING, WAITING, row_meaning
 from headway.live.state.cluster import ClusterState
+from headway.live.state.records import PREEMPT
 from headway.live.store.integrity.checksum import verified
 
-if TYPE_CHECKING:
-    from headway.client.job import JobView
-    from headway.live.manager.manager import Manager
-
 MOST_ROWS = 5000
-WAITING, STARTING, RUNNING, STOPPING = "waiting", "starting", "running", "stopping"
-BEGINS = {"Submitted": WAITING, "Start": STARTING, "Pack": STARTING, "Started": RUNNING, "Stop": STOPPING}
-BEGINS |= {"Resize": STOPPING, "Migrate": STOPPING, "Stopped": WAITING, "Ended": ""}
-# Rows that are worth a mark, and what to call them.
-WORDS = {
-    "Submitted": "submitted",
-    "Start": "GPUs given",
-    "Pack": "GPUs shared with another job",
-    "Started": "runs",
-    "Stopped": "its GPUs are free",
-    "Held": "held back",
-    "Released": "released",
-    "Crossed": "moved in the order",
-}
-STOPS = {"preempt": "preempted", "cancel": "cancelled", "timeout": "time is up", "requeue": "requeued", "hold": "held"}
-STOPS["migrate"] = "migrated"
 SQL = "SELECT * FROM events WHERE job = ? AND seq >= ? ORDER BY seq LIMIT ?"
 Entry = tuple[float, str, int, dict[str, Any]]
 
 
-def story(manager: "Manager", job: "JobView") -> Story:
-    """Read it. Rows before the job was submitted are skipped, so that a long journal is not read as a whole."""
+def read_rows(file: sqlite3.Connection, job: JobView) -> list[Entry]:
+    """Return the rows of a job, at most one more than MOST_ROWS. Rows before the job was submitted are skipped."""
+    values = [job.job_id, first_after(file, job.submitted_at - 1.0), MOST_ROWS + 1]
+    stored = (verified("events", row) for row in file.execute(SQL, values).fetchall())
+    return [(at, kind, attempt, json.loads(data)) for _, at, kind, _, attempt, data in stored]
 
-    def ask(file: sqlite3.Connection) -> list[Any]:
-        low = first_after(file, job.submitted_at - 1.0)
-        return file.execute(SQL, [job.job_id, low, MOST_ROWS + 1]).fetchall()
 
-    stored = (verified("events", row) for row in manager.read_journal(ask))
-    rows = [(at, kind, attempt, json.loads(data)) for _, at, kind, _, attempt, data in stored]
-    phases, marks = tell(rows[:MOST_ROWS], job.submitted_at, manager.cluster.nodes)
-    gpus, now = manager.look(lambda state, now: (_gpus(state, job.job_id), now))
-    return Story(job.job_id, now, phases, marks, gpus, len(rows) <= MOST_ROWS)
+def story(state: ClusterState, now: float, job: JobView, rows: Sequence[Entry]) -> Story:
+    """Return the life of a job from its rows, and the GPUs that it holds now."""
+    phases, marks = tell(rows[:MOST_ROWS], job.submitted_at, state.cluster.nodes)
+    return Story(job.job_id, now, phases, marks, _gpus(state, job.job_id), len(rows) <= MOST_ROWS)
 
 
 def _gpus(state: ClusterState, number: int) -> tuple[str, ...]:
@@ -67,21 +49,25 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
     links: tuple[str, ...] = ()
     why = saved = ""
     for time, name, number, data in rows:
+        meaning = row_meaning(name, data)
         at = max(float(data.get("at", time)), since) if name in ("Started", "Stopped", "Ended") else time
-        if words := _words(name, data, time):
-            marks.append(Mark(at, _kind(name, data, words), number, words))
+        if words := _notice(data, time) if name == "Notify" else meaning.message:
+            marks.append(Mark(at, "preempted" if meaning.stop_reason == PREEMPT else name.lower(), number, words))
         if name == "Progressed" and data.get("checkpointed") is not None and str(data["checkpointed"]) != saved:
             saved = str(data["checkpointed"])
             marks.append(Mark(time, "checkpoint", number, f"checkpoint at step {saved}"))
-        if name not in BEGINS:
+        segment = meaning.segment
+        if name == "Asked" and kind == STOPPING:  # the stop has another reason from now on
+            segment = STOPPING
+        if segment is None:
             continue
         if kind and at > since:
             phases.append(Phase(kind, attempt, since, at, where, links, why))
-        kind, since, attempt, why = BEGINS[name], at, number, ""
+        kind, since, attempt, why = segment, at, number, ""
         if name in ("Start", "Pack"):
             where, links, saved = _places(data, nodes), _links(data), ""
-        elif name in ("Stop", "Resize", "Migrate"):
-            why = STOPS.get(data.get("why", "migrate" if name == "Migrate" else "preempt"), "")
+        elif segment == STOPPING:
+            why = meaning.message
         elif name in ("Stopped", "Ended", "Submitted"):
             where, links = {}, ()
     if kind:
@@ -89,17 +75,8 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
     return tuple(phases), tuple(marks)
 
 
-def _words(name: str, data: dict[str, Any], time: float) -> str:
-    """What a row means to people; empty for one that is not worth a mark."""
-    if name in ("Stop", "Resize"):
-        return STOPS.get(data.get("why", "preempt"), "stopped")
-    if name == "Notify":
-        return notice_text(data.get("until"), data["team"][0] if "team" in data else "", time)
-    if name == "Migrate":
-        return STOPS[data.get("why", "migrate")]
-    if name == "Ended":
-        return f"{data.get('state', 'ended')}{': ' + data['message'] if data.get('message') else ''}"
-    return WORDS.get(name, "")
+def _notice(data: dict[str, Any], time: float) -> str:
+    return notice_text(data.get("until"), data["team"][0] if "team" in data else "", time)
 
 
 def notice_text(until: float | None, queue: str, now: float) -> str:
@@ -107,10 +84,6 @@ def notice_text(until: float | None, queue: str, now: float) -> str:
     if until is None:
         return "notice withdrawn"
     return f"notice: its GPUs are taken back {within(until - now)}{f' for queue {queue}' if queue else ''}"
-
-
-def _kind(name: str, data: dict[str, Any], words: str) -> str:
-    return "preempted" if words == "preempted" else name.lower()
 
 
 def _places(data: dict[str, Any], nodes: Sequence[str]) -> dict[str, int]:

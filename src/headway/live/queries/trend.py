@@ -8,33 +8,35 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.job_state import JobState
 from headway.live.queries.answers import Trend
+from headway.live.rows import OVER, ROWS, STARTING, WAITING, WITH_GPUS, row_meaning, segment_before
 from headway.live.state.cluster import ClusterState
 from headway.live.store.integrity.checksum import verified
-
-if TYPE_CHECKING:
-    from headway.live.manager.manager import Manager
+from headway.live.store.journal import Journal
 
 KEPT_S = 86_400.0
 MOST_ROWS = 400_000  # of one reading: what is older is left out
 TRIES, PAUSE_S = 50, 0.01
 RUNS, WAITS = "runs", "waits"
-# What a job did before a row of this kind, and does after it. Rows of other kinds say nothing about that.
-BEFORE = {"Submitted": "", "Start": WAITS, "Pack": WAITS, "Started": RUNS, "Stop": RUNS, "Stopped": RUNS, "Ended": RUNS}
-AFTER = {"Submitted": WAITS, "Start": RUNS, "Pack": RUNS, "Stopped": WAITS, "Ended": ""}
-SQL = f"SELECT * FROM events WHERE seq > ? AND kind IN ({', '.join('?' * len(BEFORE))}) ORDER BY seq"
+Active = Mapping[int, tuple[str, int]]  # what each job of now does, and its GPUs
+SQL = f"SELECT * FROM events WHERE seq > ? AND kind IN ({', '.join('?' * len(ROWS))}) ORDER BY seq"
+
+
+def _what(segment: str) -> str:
+    """Return RUNS if a job in this segment has GPUs, WAITS if it waits, or an empty text."""
+    return RUNS if segment in WITH_GPUS else WAITS if segment == WAITING else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrendRow:
     """One row of the journal, as far as it matters here."""
 
     seq: int
@@ -50,8 +52,8 @@ class Row:
 
     @property
     def before(self) -> str:
-        """What the job did before; one that ended without an exit code had no processes."""
-        return WAITS if self.kind == "Ended" and "exit_code" not in self.data else BEFORE[self.kind]
+        """Return what the job did before the row."""
+        return _what(segment_before(self.kind, self.data))
 
 
 @dataclass(slots=True)
@@ -67,11 +69,9 @@ class Fold:
     ended: list[tuple[float, bool]] = field(default_factory=list)
     in_use: int = 0
 
-    def begin(
-        self, at: float, rows: Iterable[Row], active: Mapping[int, tuple[str, int]], sizes: Mapping[int, int]
-    ) -> None:
+    def begin(self, at: float, rows: Iterable[TrendRow], active: Active, sizes: Mapping[int, int]) -> None:
         """What was true before these rows: `active` are the jobs of now (what they do, GPUs), `sizes` the GPUs of all."""
-        first: dict[int, Row] = {}
+        first: dict[int, TrendRow] = {}
         for row in rows:
             first.setdefault(row.job, row)
         did = {job: row.before for job, row in first.items()}
@@ -80,12 +80,13 @@ class Fold:
             self._change(job, what, active[job][1] if job in active else sizes.get(job, 0))
         self._note(at)
 
-    def take(self, row: Row) -> None:
+    def take(self, row: TrendRow) -> None:
         """One more row."""
         if row.kind == "Ended":
             self.ended.append((row.time, row.data.get("state") == JobState.COMPLETED.name))
-        if row.kind in AFTER:
-            self._change(row.job, AFTER[row.kind], row.gpus)
+        segment = row_meaning(row.kind, row.data).segment
+        if segment in (STARTING, WAITING, OVER):  # in others the job keeps its GPUs
+            self._change(row.job, _what(segment), row.gpus)
             self._note(row.time)
 
     def _change(self, job: int, what: str, gpus: int) -> None:
@@ -144,53 +145,54 @@ def means(times: NDArray[Any], values: NDArray[Any], edges: NDArray[Any]) -> NDA
 
 
 class Watch:
-    """The trend of a manager, which catches up with the journal whenever it is asked."""
+    """The trend of a journal, which catches up with it whenever it is asked.
 
-    def __init__(self, manager: "Manager") -> None:
-        self.manager, self.seq = manager, -1
+    `look` returns what the jobs of now do, and whether the journal has all of that.
+    """
+
+    def __init__(self, journal: Journal, look: Callable[[], tuple[Active, bool]]) -> None:
+        self.journal, self.look, self.seq = journal, look, -1
         self.fold = Fold()
         self._lock = threading.Lock()
 
-    def trend(self, last_s: float, steps: int) -> Trend:
-        """Return the trend of the last `last_s` seconds."""
+    def trend(self, now: float, last_s: float, steps: int, gpus: int) -> Trend:
+        """Return the trend of the last `last_s` seconds on a cluster with this many GPUs."""
         with self._lock:
             if self.seq < 0:
-                self._begin()
+                self._begin(now)
             else:
                 self._read(self.seq)
-            now = self.manager.clock()
             self.fold.forget(now - KEPT_S)
-            return self.fold.trend(now - last_s, now, steps, self.manager.cluster.total)
+            return self.fold.trend(now - last_s, now, steps, gpus)
 
-    def _begin(self) -> None:
-        now = self.manager.clock()
+    def _begin(self, now: float) -> None:
         active = self._settled()
-        low = self.manager.read_journal(lambda file: first_after(file, now - KEPT_S))
-        rows = self.manager.read_journal(lambda file: read(file, low - 1))
+        low = self.journal.read(lambda file: first_after(file, now - KEPT_S))
+        rows = self.journal.read(lambda file: read(file, low - 1))
         first = rows[0].time if rows else now
-        sizes = self.manager.read_journal(lambda file: _sizes(file, {row.job for row in rows}))
+        sizes = self.journal.read(lambda file: _sizes(file, {row.job for row in rows}))
         self.fold.begin(min(first, now), rows, active, sizes)
         for row in rows:
             self.fold.take(row)
         self.seq = rows[-1].seq if rows else low - 1
 
-    def _settled(self) -> dict[int, tuple[str, int]]:
-        """What the jobs of now do, when the journal has all of it; the rows that follow are read then."""
+    def _settled(self) -> Active:
+        """Return what the jobs of now do, when the journal has all of it; the rows that follow are read then."""
         for _ in range(TRIES):
-            before = self.manager.last_event
-            active = self.manager.look(_active)
-            if self.manager.written and self.manager.last_event == before:
+            active, written = self.look()
+            if written:
                 break
             time.sleep(PAUSE_S)
         return active
 
     def _read(self, after: int) -> None:
-        for row in self.manager.read_journal(lambda file: read(file, after)):
+        for row in self.journal.read(lambda file: read(file, after)):
             self.fold.take(row)
             self.seq = row.seq
 
 
-def _active(state: ClusterState, now: float) -> dict[int, tuple[str, int]]:
+def active_now(state: ClusterState) -> Active:
+    """Return what the jobs that have not ended do, with their GPUs."""
     jobs = [(job, state.job_state(job).has_processes) for job in state.active_jobs() if job.known]
     return {job.id: (RUNS if runs else WAITS, job.spec.gpus) for job, runs in jobs}
 
@@ -212,9 +214,9 @@ def first_after(file: sqlite3.Connection, time_s: float) -> int:
     return low
 
 
-def read(file: sqlite3.Connection, after: int) -> list[Row]:
+def read(file: sqlite3.Connection, after: int) -> list[TrendRow]:
     """The rows that matter, at most the newest MOST_ROWS."""
     last = int(file.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
-    stored = file.execute(SQL, [max(after, last - MOST_ROWS), *BEFORE])
+    stored = file.execute(SQL, [max(after, last - MOST_ROWS), *ROWS])
     rows = (verified("events", row) for row in stored)
-    return [Row(seq, at, kind, job, json.loads(data)) for seq, at, kind, job, _, data in rows]
+    return [TrendRow(seq, at, kind, job, json.loads(data)) for seq, at, kind, job, _, data in rows]

@@ -1,30 +1,26 @@
 """Views of jobs, nodes and totals for the API. Rows are copied at once, so that ten thousand jobs are quick."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 import numpy as np
 
 from headway.client.job import JobView
-from headway.core.events import REASONS
+from headway.core.events import NOT_WAITING, REASONS
 from headway.core.receipts import MICROSECONDS
-from headway.job_state import FINAL_STATES, JobState
+from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.queries.explain.borrowed import notice_in
-from headway.live.queries.receipt import receipt
+from headway.live.queries.borrowing import notice_in
 from headway.live.queries.replay.replay import PastJob
-from headway.live.state.attempts import given_turn
-from headway.live.state.cluster import ClusterState, service_gpu_s, shown
+from headway.live.state.attempts import requested_min_runtime
+from headway.live.state.cluster import ClusterState, charged_gpu_h, service_gpu_s, shown
 from headway.live.state.records import BLOCKER_REASONS, Job
-from headway.live.store.journal import Journal
 
-if TYPE_CHECKING:
-    from headway.live.manager.world import LiveWorld
-
-
-STATES = tuple(JobState)  # by number
+STATES: Final = tuple(JobState)  # by number: looking one up in a tuple is quicker than making a member of its number
+WAITS: Final = frozenset({JobState.FUTURE, JobState.PENDING, JobState.HELD, JobState.STOPPING})
+RUNS: Final = frozenset({JobState.STARTING, JobState.RUNNING})
+COLUMNS: Final = ["state", "attempt", "level", "total", "since", "gpus", "until", "notice_for"]  # that views read
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,50 +36,44 @@ class NodeView:
     features: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs to list: by user, states, a part of the name, queue, array and time of submission; at most `limit`.
+def job_views(
+    state: ClusterState,
+    jobs: Sequence[Job],
+    now: float,
+    positions: Iterable[int | None] | None = None,
+    ended: bool = False,
+) -> list[JobView]:
+    """Return views of these jobs, with their places in the queue if given; `ended`: as the history has them."""
+    rows = np.array([job.row for job in jobs], np.int64)
+    values = [dict(zip(COLUMNS, row, strict=True)) for row in state.tables.jobs[COLUMNS][rows].tolist()]
+    causes, not_waiting = state.why(rows).tolist(), state.tables.receipts[NOT_WAITING, rows].tolist()
+    places = [None] * len(jobs) if positions is None else positions
+    every = zip(jobs, values, causes, not_waiting, places, strict=True)
+    return [view(state, job, now, row, cause, spent, place, ended) for job, row, cause, spent, place in every]
 
-    They come by number, beyond `after_id`: above it, or below it where the newest come first (0: from the end).
+
+def view(
+    state: ClusterState,
+    job: Job,
+    now: float,
+    row: Any,
+    cause: int,
+    not_waiting: float,
+    position: int | None = None,
+    ended: bool = False,
+) -> JobView:
+    """Return one job, from its record, its row of the engine's table, why it waits, and its receipt of not waiting.
+
+    In the history (`ended`) a job has its first start, and the nodes of its last attempt.
     """
-
-    user: str | None = None
-    states: frozenset[str] | None = None
-    name: str | None = None
-    after_id: int = 0
-    limit: int = 100
-    queue: str | None = None
-    array_id: int | None = None
-    since: float | None = None
-    until: float | None = None
-    newest: bool = False
-
-    def passes(self, job: Job, code: int) -> bool:
-        """Whether to list the job, by its record and its state in the engine's table."""
-        return (
-            (self.user is None or job.user == self.user)
-            and (self.name is None or self.name in job.spec.name)
-            and (self.queue is None or self.queue == job.spec.queue)
-            and (self.array_id is None or self.array_id == job.array_id)
-            and (self.since is None or job.submitted >= self.since)
-            and (self.until is None or job.submitted <= self.until)
-            and (self.states is None or (job.final or shown(STATES[code], job)).name in self.states)
-        )
-
-
-def job_views(state: ClusterState, ids: Sequence[int], now: float) -> list[JobView]:
-    """Views of these jobs."""
-    rows = np.array([state.jobs[job_id].row for job_id in ids], np.int64)
-    rows_of_jobs = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
-    return [view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in rows_of_jobs]
-
-
-def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
-    """One job, by its record and its row of the engine's table."""
-    engine_state = JobState(int(row["state"]))
+    engine_state = STATES[row["state"]]
+    runs = engine_state in RUNS
     waits_again = not job.final and not engine_state.has_processes
-    notice = notice_in(state, row) if engine_state in (JobState.STARTING, JobState.RUNNING) else None
-    command = job.spec.run or " ".join(job.spec.command)
+    notice = notice_in(state, row) if runs else None
+    nodes = tuple(state.cluster.nodes[node] for node, _ in job.places)
+    service = service_gpu_s(row, now)
+    # The receipt of not waiting lacks the interval that the job is in (core/receipts.py).
+    waits_until = now if engine_state in WAITS else 0.0
     return JobView(
         job_id=job.id,
         name=job_name(job.spec),
@@ -93,22 +83,25 @@ def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Job
         attempt=int(row["attempt"]) + waits_again,
         exit_code=job.exit_code if job.final else None,
         submitted_at=job.submitted,
-        started_at=job.started,
+        started_at=job.first_started if ended else job.started,
         ended_at=job.ended,
-        service_gpu_s=service_gpu_s(row, now),
-        reason=job.blocked_by or (REASONS[cause] if not job.final else ""),
+        service_gpu_s=service,
+        reason=(job.blocked_by if job.blockers else "") or ("" if job.final else REASONS[cause]),
         queue=job.spec.queue,
         level=int(row["level"]),
-        command=command,
-        nodes=tuple(state.cluster.nodes[node] for node, _ in job.places),
+        command=job.spec.run or " ".join(job.spec.command),
+        nodes=nodes or job.ran_on if ended else nodes,
         progress=job.progress.as_dict(),
         preemptions=job.preemptions,
         array_id=job.array_id,
         array_index=job.array_index,
         message=job.message,
         first_started_at=job.first_started,
+        wait_s=max(0.0, round(waits_until - job.submitted - not_waiting, 6)),
+        gpu_hours=charged_gpu_h(service, job, now),
+        position=position,
         notes=state.notes(job.spec),
-        unsaved_s=_unsaved_s(job, now) if engine_state in (JobState.STARTING, JobState.RUNNING) else None,
+        unsaved_s=_unsaved_s(job, now) if runs else None,
         notice_until=notice.until if notice else None,
         notice_for=(notice.queue or None) if notice else None,
     )
@@ -124,19 +117,6 @@ def job_name(spec: JobSpec) -> str:
     """Its name; that of a job that has none is its program."""
     command = spec.name or spec.run or " ".join(spec.command[:1])
     return spec.name or (command.split()[0].rpartition("/")[2][:40] if command.split() else "")
-
-
-def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
-    """Jobs by number that pass the filter."""
-    only_active = wanted.states is not None and not wanted.states & FINAL_STATES
-    first, every = wanted.after_id, iter(state.active if only_active else state.jobs)
-    if wanted.array_id is not None:
-        every = (task for task in state.tasks_of(wanted.array_id) if task in state.jobs)
-    beyond = (i for i in every if (i < first or not first if wanted.newest else i > first))
-    numbers = sorted(beyond, reverse=wanted.newest)
-    codes = state.codes()
-    passing = (number for number in numbers if wanted.passes(job := state.jobs[number], codes[job.row]))
-    return job_views(state, list(islice(passing, wanted.limit)), now)
 
 
 def node_views(state: ClusterState) -> list[NodeView]:
@@ -158,7 +138,7 @@ def node_views(state: ClusterState) -> list[NodeView]:
 def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
     """Jobs submitted since then that ran at all."""
     return [
-        past_job(state, job, state.run_s(job, now), receipt(state, job.row, now), state.attempt(job))
+        past_job(state, job, state.run_s(job, now), state.receipt_us(job, now), state.attempt(job))
         for job in state.jobs.values()
         if job.submitted >= since and job.first_started is not None
     ]
@@ -189,7 +169,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         took.launch.value,
         took.spans,
         reports,
-        given_turn(job.spec, state.min_runtimes),
+        requested_min_runtime(job.spec, state.min_runtimes),
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),
         job.spec.resources.type,
         job.spec.constraints,
@@ -210,8 +190,8 @@ def counts(state: ClusterState) -> dict[str, int]:
     return {each.name: by_state[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
 
 
-def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[str, float]:
-    """Numbers since the manager started, by the names that Prometheus gets."""
+def metrics(state: ClusterState) -> dict[str, float]:
+    """Return numbers about GPUs and jobs since the manager started, by the names that Prometheus gets."""
     nodes = state.tables.nodes
     return {
         "headway_gpus": float(state.cluster.total),
@@ -220,9 +200,4 @@ def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[s
         "headway_preemptions_total": float(
             state.past.preemptions + sum(job.preemptions for job in state.jobs.values())
         ),
-        "headway_journal_commits_total": float(journal.commits),
-        "headway_journal_rows_total": float(world.last_seq),
-        "headway_journal_writable": float(not (world.trouble or journal.displaced)),
-        "headway_journal_behind_rows": float(world.unwritten),
-        "headway_errors_total": float(world.measures.errors),
     }

@@ -1,4 +1,4 @@
 """The state of a live cluster, everything that changes it, and the accounts of teams, users and constraints.
 
-Imports `jobfile`, `executors`, `fabric` and the engine.
+Imports `jobfile`, `fabric` and the engine. It opens no files.
 """

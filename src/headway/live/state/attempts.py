@@ -27,8 +27,8 @@ MOST_SPANS: Final = 32  # attempts of a job that are remembered one by one
 Span = tuple[float, float, float, float]
 
 
-def given_turn(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
-    """The minimum run time that holds for a job: its own, that of its queue, or the manager's; None is auto."""
+def requested_min_runtime(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
+    """Return the minimum run time that a job sets, else its queue's, else the manager's; None is auto."""
     own = spec.preemption.min_runtime
     if own is None:
         return by_queue.get(spec.queue, by_queue.get(""))
@@ -45,7 +45,7 @@ class Mean:
     count: int = 0
 
     def plus(self, value: float) -> "Mean":
-        """With one more."""
+        """Return the mean with one more value."""
         return Mean(self.total + value, self.count + 1)
 
     @property
@@ -150,7 +150,7 @@ class Attempts:
 
     @property
     def waits_for_step(self) -> bool:
-        """Whether it runs and is yet to report its first step."""
+        """Return whether the attempt runs and has yet to report its first step."""
         return self.runs and self.reports and self.stepped is None
 
     def min_runtime(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
@@ -162,7 +162,7 @@ class Attempts:
         return max(least, STARTS_WITHIN_S) if self.waits_for_step else least
 
     def next_turn_s(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
-        """The same of an attempt that has reported its first step."""
+        """Return the minimum run time of an attempt that has reported its first step."""
         if not spec.may_preempt:
             return np.inf
         if given is not None:

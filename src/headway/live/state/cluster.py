@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from headway.core.operations import (
     admit,
 )
 from headway.core.protocols import Placement, Policy
-from headway.core.receipts import why_waiting
+from headway.core.receipts import by_reason, receipt_us, why_waiting
 from headway.core.tables.state import State
 from headway.core.tables.teams import CLUSTER
 from headway.io.units import counted
@@ -28,7 +28,7 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.state.attempts import AUTO, Attempts, MinRuntimes, given_turn
+from headway.live.state.attempts import AUTO, Attempts, MinRuntimes, requested_min_runtime
 from headway.live.state.demands import LiveDemands
 from headway.live.state.engine import LiveEngine
 from headway.live.state.groups import LiveGroups
@@ -36,6 +36,10 @@ from headway.live.state.records import Blocker, Job
 from headway.live.state.retired import Past
 from headway.live.state.site import KILL, PLAIN, Site
 from headway.live.state.teams import LiveTeams, first_teams
+
+# Read once: looking up a member of an enumeration takes longer than the comparison.
+RUNNING: Final = JobState.RUNNING
+NOT_OFFERED: Final = frozenset({JobState.FUTURE, JobState.HELD})
 
 
 @dataclass(slots=True)
@@ -84,7 +88,6 @@ class ClusterState:
         self.counting = (
             threading.RLock()
         )  # held from a check to the count: the journal's thread and the engine's do both
-        self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
         self.low_disk = ""  # why nothing is started, if the disk is nearly full
         self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
@@ -121,17 +124,17 @@ class ClusterState:
         return array
 
     def count(self, job: Job, active: bool) -> None:
-        """Count a job among those that have not ended, or no more."""
+        """Count a job among the active jobs, or remove it from them."""
         if (job.id in self.active) != active:
             (self.active.add if active else self.active.discard)(job.id)
             self.count_of(job.spec, job.user, 1 if active else -1)
 
     def count_of(self, spec: JobSpec, user: str, change: int) -> None:
-        """So many jobs of a user are about to be accepted or have not ended, or no more."""
+        """Change by `change` the number of a user's jobs that are about to be accepted or have not ended."""
         with self.counting:
             self.active_of[user] += change
             self.teams.count(spec, user, change)
-            self.demands.count(spec, user, change)
+            self.demands.count(spec, change)
 
     def count_again(self, job: Job) -> None:
         """Count a job that is to be run again, unless that is refused."""
@@ -141,7 +144,7 @@ class ClusterState:
 
     def check_more(self, spec: JobSpec, user: str, more: int) -> None:
         """Refuse jobs that are more than their user may have, or than may wait in their queue."""
-        self.demands.check_share(spec, user)
+        self.demands.check_count(spec)
         self.teams.check_waiting(spec, user, more)
         most, have = self.site.jobs_per_user, self.active_of[user]
         if most is not None and have + more > most:
@@ -151,7 +154,7 @@ class ClusterState:
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""
-        given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
+        given, limit_s = requested_min_runtime(spec, self.min_runtimes), self.limit_s(spec)
         return {
             "team": team,
             "min_runtime": Attempts().min_runtime(spec, given, self.auto_min_runtime_s),
@@ -168,7 +171,7 @@ class ClusterState:
         return limit_s if limit_s < np.inf else None
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
-        """What of a job is accepted but not carried out as asked, one sentence each."""
+        """Return one sentence for each field of the job that is accepted but not enforced."""
         return (*notes_on(spec, self.enforced, bool(self.teams)), *self.site.notes(spec, self.enforced))
 
     def how_to_stop(self, job: Job) -> tuple[str, float]:
@@ -223,7 +226,7 @@ class ClusterState:
         return self.jobs[job_id]
 
     def unfinished(self, job_id: int) -> Job:
-        """The same, unless it has ended."""
+        """Return an active job by its number; NotFound if there is none, WrongState if it has ended."""
         job = self.job_named(job_id)
         if job.final:
             raise WrongState(f"job {job_id} has ended: it is {job.final.name}")
@@ -234,16 +237,16 @@ class ClusterState:
         return self.by_row[row]
 
     def knows(self, job_id: int) -> bool:
-        """Whether there is or was such a job."""
+        """Return whether there is or was a job of this number."""
         return job_id in self.jobs or self.past.final_of(job_id) is not None
 
     def final_of(self, job_id: int) -> JobState | None:
-        """How a job ended, be it retired or not; None: it has not."""
+        """Return the final state of a job, retired or not; None if it has not ended."""
         job = self.jobs.get(job_id)
         return job.final if job else self.past.final_of(job_id)
 
     def job_state(self, job: Job) -> JobState:
-        """Its state for the engine, which holds every blocked job."""
+        """Return the engine's state of a job, which is HELD for every blocked job."""
         return JobState(int(self.tables.jobs["state"][job.row]))
 
     def codes(self) -> list[int]:
@@ -252,15 +255,26 @@ class ClusterState:
         return states
 
     def shown_state(self, job: Job) -> JobState:
-        """Its state as people see it."""
+        """Return the state that people see: HELD only if a person holds the job."""
         return job.final or shown(self.job_state(job), job)
 
     def why(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """The reason for which each of these jobs waits now, as the engine sees it."""
         return why_waiting(self.tables, self.engine.options, np.asarray(rows))
 
+    def receipt_us(self, job: Job, now: float) -> dict[str, int]:
+        """Return the microseconds of a job's wait so far by reason: all of its time in which it did not run and had not ended."""
+        return by_reason(receipt_us(self.tables, self.engine.options, job.row, now))
+
+    def waiting_rows(self) -> NDArray[np.int64]:
+        """Return the rows of the jobs that wait, in the order of the policy."""
+        jobs = self.tables.jobs[: len(self.by_row)]
+        waiting = np.nonzero(jobs["state"] == JobState.PENDING)[0]
+        order: NDArray[np.int64] = waiting[np.lexsort((waiting, jobs["k2"][waiting], jobs["k1"][waiting]))]
+        return order
+
     def attempt(self, job: Job) -> int:
-        """The attempt that runs, or ran last."""
+        """Return the number of the present or last attempt."""
         return int(self.tables.jobs["attempt"][job.row])
 
     # ---- numbers
@@ -274,24 +288,24 @@ class ClusterState:
         return service_gpu_s(self.tables.jobs[job.row], now)
 
 
-def charged_gpu_h(row: Any, job: Job, now: float) -> float:
-    """GPU-hours that a job is charged for: what it ran, and what it took to stop, when its GPUs were nobody else's either."""
-    return (service_gpu_s(row, now) + job.attempts.stopping_s(now) * job.spec.gpus) / 3600.0
+def charged_gpu_h(service: float, job: Job, now: float) -> float:
+    """Return the GPU-hours that a job is charged for: its attained service, and the time that it took to stop."""
+    return (service + job.attempts.stopping_s(now) * job.spec.gpus) / 3600.0
 
 
 def same_line(a: Job, b: Job) -> bool:
-    """Whether two jobs have one user and one name, as Slurm's singletons understand it."""
+    """Return whether two jobs have the same user and name, as in Slurm's singleton dependencies."""
     return a.user == b.user and a.spec.name == b.spec.name
 
 
 def service_gpu_s(row: Any, now: float) -> float:
     """GPU-seconds attained, by the job's row of the engine's table."""
-    running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == JobState.RUNNING else 0.0
+    running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == RUNNING else 0.0
     return float(row["total"]) + max(0.0, running)
 
 
 def shown(state: JobState, job: Job) -> JobState:
-    """What people call the engine's state of an active job: HELD is only what a person holds."""
-    if state in (JobState.FUTURE, JobState.HELD):
+    """Return the state of an active job that people see: HELD only if a person holds it."""
+    if state in NOT_OFFERED:
         return JobState.HELD if job.blockers & Blocker.HELD else JobState.PENDING
     return state

@@ -26,7 +26,7 @@ from headway.core.operations import (
 )
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
-from headway.core.tables.options import History
+from headway.core.tables.options import ServiceHistory
 from headway.core.tables.state import State, new_state
 from headway.core.tables.teams import Team
 from headway.errors import BadInput
@@ -184,7 +184,7 @@ class LiveEngine(Engine):
         """Go on with the same jobs on other nodes."""
         self._use(state, self.options.history)
 
-    def load(self, state: State, past: History) -> None:
+    def load(self, state: State, past: ServiceHistory) -> None:
         """Go on from tables of an earlier manager; fitted thresholds follow from its history."""
         self._use(state, past)
         if self.options.fits:
@@ -201,7 +201,7 @@ class LiveEngine(Engine):
         other._use(state._replace(jobs=state.jobs[:jobs]), past)
         return other
 
-    def _use(self, state: State, past: History) -> None:
+    def _use(self, state: State, past: ServiceHistory) -> None:
         self.state = state
         self.options = self.options._replace(history=past, teams=len(state.teams), demands=len(state.suits))
         self.make_scratch()

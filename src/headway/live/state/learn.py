@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from headway.core import events
-from headway.core.classes import join_class
-from headway.core.engine import Action, Cause, Event, Recorded, Retry
-from headway.core.events import NO_JOB
 from headway.core.operations import (
     close_node,
     credit,
@@ -23,33 +20,28 @@ from headway.core.operations import (
     set_min_runtime,
     set_outcome,
 )
-from headway.core.tables.teams import CLUSTER
 from headway.errors import BadInput
 from headway.job_state import JobState
+from headway.live.rows import row_meaning
 from headway.live.state import nodes, turnover
-from headway.live.state.attempts import given_turn
-from headway.live.state.cluster import ClusterState
-from headway.live.state.records import MIGRATE, NOTHING, PREEMPT, Blocker, Job, Progress
-from headway.live.store.archive import from_text
-from headway.live.store.journal import JournalRow
-
-KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
+from headway.live.state.attempts import requested_min_runtime
+from headway.live.state.cluster import Array, ClusterState
+from headway.live.state.facts import KINDS, fact_in
+from headway.live.state.records import MIGRATE, NOTHING, PREEMPT, Blocker, Job, JobProgress, JournalRow
+from headway.live.state.retired import from_text
 
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
 BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
-UNTIL = "until"  # in rows of Notify, Promise and Deferred: a time, null for infinity (core/tables/actions.py: ROW)
-AWAY = "away"  # in a row about a start or an end: seconds by which it was heard later, because no manager ran
-# Reserved: nodes are kept for a queue for a time. Unreserved: what people reserved of them is not, any more.
+AWAY = "away"  # in a row about a start or an end: seconds by which its report was late because no manager ran
+# Reserved: an advance reservation of nodes for a queue. Unreserved: the end of what people reserved of some nodes.
 RESERVED, UNRESERVED = "Reserved", "Unreserved"
-# Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.
+# Retired: ended jobs leave the tables, but for the last few. Recalled: a retired job comes back, to be run again.
 RETIRED, RECALLED = "Retired", "Recalled"
-# Salvaged: the journal was damaged, and what follows the row before this one is lost. Only people read it.
+# Salvaged: the journal was damaged, and rows between the previous row and this one are lost. Only people read it.
 SALVAGED = "Salvaged"
-# What journals of version 0.1 call a Blocked row and the blockers in it.
-OLD_BLOCKED, OLD_BLOCKERS = "Gated", "gates"
-OF_JOBS = (ASKED, BLOCKED, OLD_BLOCKED, PROGRESSED, RECALLED)
+OF_JOBS = (ASKED, BLOCKED, PROGRESSED, RECALLED)
 OF_NODES = (DRAINED, RESUMED, OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED, *nodes.KINDS)
 ALL_KINDS = frozenset({*KINDS, *OF_JOBS, *OF_NODES})
 
@@ -57,7 +49,7 @@ ALL_KINDS = frozenset({*KINDS, *OF_JOBS, *OF_NODES})
 def replay(
     state: ClusterState, rows: Iterable[JournalRow], accept: Callable[[float], None] = lambda job_id: None
 ) -> None:
-    """Record and learn every row of the journal again; `accept` adds the jobs up to a number that were accepted."""
+    """Record and learn every row of the journal again; `accept` adds the accepted jobs up to a number."""
     for row in rows:
         if row.kind not in ALL_KINDS:
             what = f"row {row.seq} of the journal is of the kind {row.kind!r}, which this version does not know"
@@ -74,14 +66,14 @@ def replay(
 def _replay_row(state: ClusterState, row: JournalRow) -> None:
     if "at" in row.data:
         charge(state, state.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
-    fact = _fact(state, row) if row.kind in KINDS else None
+    fact = fact_in(state, row) if row.kind in KINDS else None
     if fact is not None:
         state.engine.record(fact, row.time)
     learn(state, row)
 
 
 def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> None:
-    """A start or an end that is recorded now was at another time: to be called before, so that the job is charged for what it ran."""
+    """Correct the service of a job for a start or an end at `at` that is about to be recorded at `now`."""
     late_s, present = now - at, state.job_state(job)
     if kind == events.STARTED:
         credit(state.tables, job.row, late_s)
@@ -91,30 +83,13 @@ def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> N
         credit(state.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
 
 
-def _fact(state: ClusterState, row: JournalRow) -> Recorded | None:
-    """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine. None: about jobs that are gone."""
-    kind, j = KINDS[row.kind], state.jobs[row.job].row if row.job else NO_JOB
-    if kind == events.EXPLAINED:
-        team = state.teams.row_named(row.data["team"]) if "team" in row.data else None if state.teams else CLUSTER
-        demand = state.demands.row_named(row.data["demand"]) if "demand" in row.data else 0
-        if team is None or demand is None:
-            return None
-        group = join_class(int(row.data["class"]), team, demand, state.engine.options)
-        return Cause(group, events.REASONS.index(row.data["why"]))
-    if kind == events.DEFERRED:
-        return Retry(_or_infinity(row.data[UNTIL]))
-    if kind == events.NOTIFY:
-        team = state.teams.row_named(row.data["team"]) if "team" in row.data else None
-        receiver = () if team is None else ((team, int(row.data["gpus"])),)
-        return Action(kind, j, receiver, until=_or_infinity(row.data[UNTIL]))
-    if "places" not in row.data:
-        return Event(kind, j)
-    pairs = {name: tuple((int(a), int(b)) for a, b in row.data.get(name, ())) for name in ("places", "links")}
-    return Action(kind, j, pairs["places"], pairs["links"], float(row.data.get(UNTIL, -np.inf)))
+def keep_progress(job: Job, progress: JobProgress) -> None:
+    """Store the progress that a job reported between two rows of the journal."""
+    job.progress = progress
 
 
 def learn(state: ClusterState, row: JournalRow) -> None:
-    """Take in what a row means for the job or the nodes it is about."""
+    """Apply a row to the job or the nodes that it is about."""
     job = state.jobs.get(row.job)
     if job is None:
         _learn_nodes(state, row)
@@ -125,13 +100,23 @@ def learn(state: ClusterState, row: JournalRow) -> None:
     if job.array_id is not None:
         array = state.arrays[job.array_id]
         array.active += job.active_task - counted
-        if job.blockers & Blocker.ARRAY_LIMIT:
-            array.next = min(array.next, job.id - array.tasks[0])
+        _move_next(state, job, array)
+
+
+def _move_next(state: ClusterState, job: Job, array: Array) -> None:
+    """Let `array.next` be the first task that may wait for the limit, after a row about a task."""
+    if job.blockers & Blocker.ARRAY_LIMIT:
+        array.next = min(array.next, job.id - array.tasks[0])
+    while array.next < len(array.tasks):
+        task = state.jobs.get(array.tasks[array.next])
+        if task and (not task.known or task.blockers & Blocker.ARRAY_LIMIT):
+            return
+        array.next += 1
 
 
 def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
     kind, data = KINDS.get(row.kind, -1), row.data
-    at = float(data.get("at", row.time))
+    at, meaning = float(data.get("at", row.time)), row_meaning(row.kind, data)
     if kind == events.SUBMITTED:
         job.attempts.arrived_s = job.attempts.arrived_s if job.known else max(0.0, row.time - job.submitted)
         job.known, job.final, job.ended, job.exit_code = True, None, None, None
@@ -141,39 +126,34 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
         job.waits_for = state.needs(job)
         for other in job.waits_for:
             state.dependants.setdefault(other, set()).add(job.id)
-    elif kind == events.HELD or row.kind in (BLOCKED, OLD_BLOCKED):
-        _block(state, job, Blocker(int(data["blockers"] if "blockers" in data else data[OLD_BLOCKERS])), row.time)
+    elif meaning.blockers is not None:
+        _block(state, job, meaning.blockers, row.time)
         job.not_before = float(data.get("not_before", job.not_before))
         job.message = data.get("message", job.message)
-    elif kind == events.RELEASED:
-        _block(state, job, NOTHING, row.time)
     elif kind in (events.START, events.PACK):
         _seat(state, job, row)
     elif kind == events.STARTED:
         job.started = at
         if job.first_started is None:
             job.first_started = at
-    elif kind in (events.STOP, events.RESIZE, events.MIGRATE):
-        usual = MIGRATE if kind == events.MIGRATE else PREEMPT
-        job.stop_reason = data.get("why") or job.stop_reason or usual
-        job.preemptions += job.stop_reason == PREEMPT
-        job.kill = bool(data.get("now"))
-        set_displaced(state.tables, job.row, job.stop_reason == PREEMPT)
-    elif row.kind == ASKED:
-        job.stop_reason, job.kill = data["why"], bool(data.get("now"))
-        set_displaced(state.tables, job.row, False)
+    elif meaning.stop_reason:
+        job.stop_reason, job.kill = meaning.stop_reason, bool(data.get("now"))
+        preempted = row.kind != ASKED and job.stop_reason == PREEMPT
+        job.preemptions += preempted
+        set_displaced(state.tables, job.row, preempted)
     elif kind in (events.STOPPED, events.ENDED):
-        _unseat(state, job, row, ended=kind == events.ENDED)
+        _unseat(state, job, row, meaning.state if kind == events.ENDED else None)
     elif row.kind == PROGRESSED:
         if data.get("checkpointed") not in (None, job.noted.checkpointed):
             job.saved = row.time
-        job.progress = job.noted = Progress(**data)
+        job.progress = job.noted = JobProgress(**data)
+        job.noted_at = row.time
 
 
 def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) -> None:
-    """Take in what a row says about the costs and the turns of the job."""
+    """Apply a row to the measured costs and the minimum run time of its job."""
     kind, attempts, at = KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
-    heard = row.time - float(row.data.get(AWAY, 0.0))  # as it would have been heard if a manager had run
+    heard = row.time - float(row.data.get(AWAY, 0.0))  # when a running manager would have had the report
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
@@ -187,8 +167,8 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
     else:
         return
     set_costs(state.tables, job.row, attempts.save.value, attempts.resume.value)
-    given = given_turn(job.spec, state.min_runtimes)
-    set_min_runtime(state.tables, job.row, attempts.min_runtime(job.spec, given, state.auto_min_runtime_s))
+    requested = requested_min_runtime(job.spec, state.min_runtimes)
+    set_min_runtime(state.tables, job.row, attempts.min_runtime(job.spec, requested, state.auto_min_runtime_s))
     if state.engine.policy.reports and row.kind == PROGRESSED:
         set_left(state.tables, job.row, _or_nan(attempts.believed_s), row.time)
 
@@ -200,40 +180,41 @@ def _block(state: ClusterState, job: Job, blockers: Blocker, now: float) -> None
 
 
 def _seat(state: ClusterState, job: Job, row: JournalRow) -> None:
-    """Note which GPUs the job holds, in the order that the placement decided."""
+    """Set the GPUs that the job holds, in the order that the placement decided."""
     seats, seat = state.tables.seats, int(state.tables.jobs["seat"][job.row])
-    held: dict[int, list[int]] = {}
+    gpus_of: dict[int, list[int]] = {}
     while seat >= 0:
-        held.setdefault(int(seats["node"][seat]), []).append(seat % state.cluster.total)
+        gpus_of.setdefault(int(seats["node"][seat]), []).append(seat % state.cluster.total)
         seat = int(seats["next"][seat])
-    order = [node for node, _ in row.data["places"] if node in held] if row.kind == "Start" else sorted(held)
-    job.places = tuple((node, len(held[node])) for node in dict.fromkeys(order))
-    job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(held[node]))
+    order = [node for node, _ in row.data["places"] if node in gpus_of] if row.kind == "Start" else sorted(gpus_of)
+    job.places = tuple((node, len(gpus_of[node])) for node in dict.fromkeys(order))
+    job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(gpus_of[node]))
     job.links = tuple((int(leaf), int(mask)) for leaf, mask in row.data.get("links", ()))
-    job.progress = job.noted = Progress()
+    job.progress = job.noted = JobProgress()
     job.stop_reason, job.kill, job.saved, job.exit_code = "", False, None, None
 
 
-def _unseat(state: ClusterState, job: Job, row: JournalRow, ended: bool) -> None:
+def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | None) -> None:
     data = row.data
     job.failures = int(data.get("failures", job.failures))
     job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
     job.ran_on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
     job.stop_reason, job.places, job.seats, job.links = "", (), (), ()
-    if not ended:
+    if final is None:
         return
-    job.final, job.ended = JobState[data["state"]], float(data.get("at", row.time))
+    job.final, job.ended = final, float(data.get("at", row.time))
     _block(state, job, NOTHING, row.time)
-    set_outcome(state.tables, job.row, job.final)
+    set_outcome(state.tables, job.row, final)
     state.count(job, False)
     state.finished[job.id] = None
+    job.noted_at = None
     for other in map(state.jobs.get, state.dependants.pop(job.id, ())):
         if other:
             other.waits_for.discard(job.id)
 
 
 def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
-    """Which nodes take jobs: all but the drained ones, and none from Closing until the next manager has opened."""
+    """Apply a row about nodes. Drained nodes take no jobs; from Closing until the next Opened, no node does."""
     if row.kind in (DRAINED, RESUMED):
         node = state.cluster.nodes.index(row.data["node"])
         (state.drained.add if row.kind == DRAINED else state.drained.discard)(node)
@@ -255,15 +236,6 @@ def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
         turnover.retire(state, int(row.data["keep"]))
     elif row.kind == RECALLED:
         turnover.recall(state, from_text(row.data["text"]))
-
-
-def finite(at: float) -> float | None:
-    """Return a time as JSON has it: None for infinity."""
-    return at if at < np.inf else None
-
-
-def _or_infinity(at: float | None) -> float:
-    return np.inf if at is None else float(at)
 
 
 def _or_nan(value: float | None) -> float:

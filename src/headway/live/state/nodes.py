@@ -9,8 +9,7 @@ from typing import Any
 
 from headway.core.operations import close_node, open_node, set_withheld, withheld
 from headway.core.tables.state import State
-from headway.live.executors import NodeReport
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import JournalRow, NodeReport
 
 AWAY, BACK, TAKEN = "Away", "Back", "Taken"
 KINDS = (AWAY, BACK, TAKEN)

@@ -1,6 +1,6 @@
-"""The manager's record of a job, beside the engine's row: user, specification, and attempts so far.
+"""Records of jobs, of rows of the journal, and of what executors report of nodes.
 
-Changed by `learn` (store/learn.py), and by the job's own reports between two rows of the journal.
+The record of a job is changed by `learn` (state/learn.py), and by the job's own reports between two rows of the journal.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from headway.live.state.attempts import Attempts
 
 
 class Blocker(IntFlag):
-    """Why a job is not offered to the engine, one bit per cause, in the order in which `explain` names them."""
+    """Reasons to withhold a job from the engine, one bit each, in the order in which `explain` names them."""
 
     HELD = 1
     DEPENDENCY = 2
@@ -23,16 +23,16 @@ class Blocker(IntFlag):
 
 
 NOTHING = Blocker(0)
-# The names of the causes in the closed list of `explain`.
+# Their codes in `reasons.py`.
 BLOCKER_REASONS = {blocker: str(blocker.name).lower() for blocker in Blocker}
 
-# Why a job is being stopped: to make room (MIGRATE: and to run elsewhere), or because a person asked for it, or because its time was up.
+# Why a job is being stopped: preempted or migrated by the policy, at the request of a person, or at its time limit.
 PREEMPT, CANCEL, TIME_UP, REQUEUE, HOLD, MIGRATE = "preempt", "cancel", "timeout", "requeue", "hold", "migrate"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What the job reported of itself."""
+class JobProgress:
+    """The progress that a job reported."""
 
     step: int | None = None
     total: int | None = None
@@ -41,16 +41,16 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """Whether the job reported that all its steps are done."""
+        """Return whether the job reported that all its steps are done."""
         return self.step is not None and self.total is not None and self.step >= self.total
 
     def as_dict(self) -> dict[str, Any]:
-        """The values that were reported."""
+        """Return the values that were reported, by name."""
         every = {"step": self.step, "total": self.total, "loss": self.loss, "checkpointed": self.checkpointed}
         return {name: value for name, value in every.items() if value is not None}
 
 
-NO_PROGRESS = Progress()  # of all jobs that reported nothing
+NO_PROGRESS = JobProgress()  # of all jobs that reported nothing
 
 
 @dataclass(slots=True)
@@ -80,8 +80,9 @@ class Job:
     places: tuple[tuple[int, int], ...] = ()  # (node, GPUs), in the order that the placement decided
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are its own
-    progress: Progress = NO_PROGRESS
-    noted: Progress = NO_PROGRESS  # the same as the journal has it
+    progress: JobProgress = NO_PROGRESS
+    noted: JobProgress = NO_PROGRESS  # `progress` as the journal has it
+    noted_at: float | None = None  # when that was written, since its last end
     saved: float | None = None  # when it reported its last checkpoint of this attempt
     attempts: Attempts = field(default_factory=Attempts)
     ran_on: tuple[str, ...] = ()  # the nodes of its last attempt
@@ -89,10 +90,31 @@ class Job:
 
     @property
     def active_task(self) -> bool:
-        """Whether it counts against the limit of its array."""
+        """Return whether the job counts against the limit of its array."""
         return self.known and self.final is None and not self.blockers & Blocker.ARRAY_LIMIT
 
     @property
     def blocked_by(self) -> str:
-        """The first cause that keeps it from the engine, by its name in the closed list; empty when there is none."""
+        """Return the reason code of the first blocker; empty if there is none."""
         return next((name for blocker, name in BLOCKER_REASONS.items() if self.blockers & blocker), "")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One fact or action. `job` is 0 for facts about nodes or the manager itself."""
+
+    time: float
+    kind: str
+    job: int
+    attempt: int
+    data: dict[str, Any] = field(default_factory=dict)
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The present state of a node: why it takes no jobs (empty: it does), and its GPUs that are used outside Headway."""
+
+    node: str
+    away: str = ""
+    taken: int = 0

@@ -1,10 +1,27 @@
-"""Memory of retired jobs: how each ended, and totals. The rest is in the journal's table of finished jobs."""
+"""Retired jobs: what stays in memory of them (how each ended, and totals), and the text from which one can be recalled.
 
+The text is in the journal's table of finished jobs, and records of jobs are in snapshots in the same form.
+"""
+
+import base64
+import json
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from headway.core.receipts import final_receipts_us
+from headway.core.tables.jobs import JOB
+from headway.core.tables.state import State
 from headway.job_state import JobState
+from headway.live.jobfile.spec import JobSpec
 from headway.live.state.records import Job
+
+_JOB = TypeAdapter(Job)
 
 
 @dataclass(slots=True)
@@ -36,3 +53,73 @@ class Past:
         self.finals[job.id] = 0
         self.counts[job.final.name] -= 1
         self.preemptions -= job.preemptions
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A job that is over, as it was when it ended: its record, its row of the engine's table, and its receipt (core/receipts.py)."""
+
+    job: Job
+    row: Any
+    receipt: NDArray[np.float64]
+    rest: bytes  # the same in the table of finished jobs
+
+    @property
+    def text(self) -> str:
+        """The same in a row of the journal."""
+        job = self.job
+        submitted = (
+            job.user,
+            job.spec.model_dump_json(exclude_defaults=True),
+            job.submitted,
+            job.array_id,
+            job.array_index,
+        )
+        return as_json([base64.b64encode(self.rest).decode(), *submitted])
+
+    @property
+    def receipt_us(self) -> NDArray[np.int64]:
+        """Whole microseconds by reason."""
+        receipt: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(-1, 1))[0]
+        return receipt
+
+
+def encode(job: Job) -> dict[str, Any]:
+    """The record of a job, but for what was submitted: plain values that differ from those of a new one."""
+    submitted = {"user", "spec", "submitted", "array_id", "array_index"}
+    content: dict[str, Any] = _JOB.dump_python(job, exclude=submitted, exclude_defaults=True)
+    return content
+
+
+def decode(content: dict[str, Any], values: tuple[Any, ...]) -> Job:
+    """The record again, with its user, spec, time of submission and array."""
+    names = ("user", "spec", "submitted", "array_id", "array_index")
+    return _JOB.validate_python({**content, **dict(zip(names, values, strict=True))})
+
+
+def as_json(content: Any) -> str:
+    """JSON of plain values; sets become lists."""
+    return json.dumps(content, separators=(",", ":"), default=sorted)
+
+
+def content(tables: State, job: Job) -> bytes:
+    """Return what shows or recalls a job that has just ended, beside the columns of the table of finished jobs."""
+    rest = {
+        "job": encode(job),
+        "row": tables.jobs[job.row].tolist(),
+        "receipt": tables.receipts[:, job.row].tolist(),
+    }
+    return zlib.compress(as_json(rest).encode(), 1)
+
+
+def revive(rest: bytes, columns: tuple[Any, ...]) -> Archived:
+    """A job from what was written at its end."""
+    content = json.loads(zlib.decompress(rest))
+    row = np.array([tuple(content["row"])], JOB)
+    return Archived(decode(content["job"], columns), row[0], np.array(content["receipt"]), rest)
+
+
+def from_text(text: str) -> Archived:
+    """The same from the text of it in the journal."""
+    rest, user, spec, *others = json.loads(text)
+    return revive(base64.b64decode(rest), (user, JobSpec.model_validate_json(spec), *others))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from headway.cluster.queues import STRANGERS, Booking, Limits, Queue, Queues
+from headway.cluster.queues import STRANGERS, Booking, Queue, QueueLimits, Queues
 from headway.core.tables.teams import CLUSTER, Team
 from headway.errors import BadInput, unknown
 from headway.io.units import counted
@@ -140,17 +140,23 @@ class LiveTeams:
 
     def count(self, spec: JobSpec, user: str, change: int) -> None:
         """So many jobs of a user have become active, or no longer are."""
-        for queue in self._path(spec):
+        for queue in self.path(spec):
             self._active[queue.name, ""] += change
             self._active[queue.name, user] += change
 
-    def _path(self, spec: JobSpec) -> list[Queue]:
+    def path(self, spec: JobSpec) -> list[Queue]:
+        """Return the queue of a job and the queues above it; []: the file has none for it."""
         queue = self.queue_of(spec)
         return self.queues.path(queue.name) if self.queues and queue else []
 
     def table(self, row: int) -> Any:
         """What a row has by now."""
         return self._engine.state.teams[row]
+
+    def used(self, queue: Queue) -> int:
+        """Return the GPUs that jobs of a queue and the queues below it hold."""
+        row = self.table(self.queues.rows[queue.name] if self.queues else CLUSTER)
+        return int(row["used"] + row["leaving"])
 
     def check(self, spec: JobSpec, gpus: int) -> None:
         """Refuse a job that its queue could never run on a cluster with this number of GPUs."""
@@ -186,7 +192,7 @@ class LiveTeams:
 
     def check_waiting(self, spec: JobSpec, user: str, more: int) -> None:
         """Refuse jobs beyond those that may wait in their queue."""
-        for queue in self._path(spec):
+        for queue in self.path(spec):
             for who, limits in (("", queue.limits), (user, queue.per_user)):
                 waiting = self.waiting(queue, who)
                 if limits.waiting < waiting + more:
@@ -203,10 +209,10 @@ class LiveTeams:
         active = self._active[queue.name, user]
         return active if row is None else active - int(self.table(row)["running"]) - int(self.table(row)["stopping"])
 
-    def broken_limit(self, spec: JobSpec, user: str) -> tuple[Queue, str, Limits, Any] | None:
+    def broken_limit(self, spec: JobSpec, user: str) -> tuple[Queue, str, QueueLimits, Any] | None:
         """The limit that keeps a job waiting: of which queue, for which user ("": all), and what is in use under it."""
         assert self.queues is not None
-        for queue in self._path(spec):
+        for queue in self.path(spec):
             pairs = [("", queue.limits, self.queues.rows[queue.name])]
             if (queue.name, user) in self.users:
                 pairs.insert(0, (user, queue.per_user, self.users[queue.name, user]))

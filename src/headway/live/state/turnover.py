@@ -1,6 +1,6 @@
 """Changes of whole tables: ended jobs are removed or restored, and the cluster may have changed between two managers."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +8,13 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster, cluster_of
 from headway.core.operations import close_node, readmit
 from headway.core.tables.reseat import GONE, on_other_nodes
+from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
-from headway.live.store.archive import Archived
-
-if TYPE_CHECKING:
-    from headway.live.state.cluster import ClusterState
+from headway.live.state.retired import Archived
 
 
-def retire(state: "ClusterState", keep: int) -> None:
-    """Drop all but the last few jobs that are over from the tables."""
+def retire(state: ClusterState, keep: int) -> None:
+    """Remove ended jobs from the tables, but for the last `keep`."""
     for job_id in list(state.finished)[: max(0, len(state.finished) - keep)]:
         del state.finished[job_id]
         job = state.jobs.pop(job_id)
@@ -34,7 +32,7 @@ def retire(state: "ClusterState", keep: int) -> None:
         job.row = row
 
 
-def recall(state: "ClusterState", archived: Archived) -> None:
+def recall(state: ClusterState, archived: Archived) -> None:
     """Take a retired job back into the tables, as it was when it ended."""
     job = archived.job
     state.past.recall(job)
@@ -48,12 +46,12 @@ def recall(state: "ClusterState", archived: Archived) -> None:
 
 
 def cluster_in(data: dict[str, Any]) -> Cluster:
-    """The cluster that a manager opened, by its row of the journal."""
+    """Return the cluster of an Opened row."""
     return cluster_of({**data, "gpus": data["cluster"]})
 
 
 def moved_gpus(before: Cluster, after: Cluster, numbered: bool) -> NDArray[np.int64]:
-    """The new number of every GPU, or GONE: a GPU is known by its number on one machine, elsewhere by its node and its place there."""
+    """Return the new number of every GPU, or GONE. `numbered`: GPUs keep their numbers; otherwise their node and their place on it."""
     old = np.arange(before.total)
     if numbered:
         return np.where(old < after.total, old, GONE)
@@ -67,14 +65,14 @@ def moved_gpus(before: Cluster, after: Cluster, numbered: bool) -> NDArray[np.in
     return np.array(moved, np.int64)
 
 
-def losers(state: "ClusterState", after: Cluster, numbered: bool) -> list[Job]:
-    """The jobs that hold GPUs which are not in another cluster."""
+def on_lost_gpus(state: ClusterState, after: Cluster, numbered: bool) -> list[Job]:
+    """Return the jobs that hold GPUs which cluster `after` lacks."""
     moved = moved_gpus(state.cluster, after, numbered)
     return [job for job in state.active_jobs() if any(moved[gpu] == GONE for gpu in job.seats)]
 
 
-def move(state: "ClusterState", after: Cluster, numbered: bool, now: float) -> None:
-    """Take the tables to another cluster; jobs on what is left of the old one keep it."""
+def move(state: ClusterState, after: Cluster, numbered: bool, now: float) -> None:
+    """Take the tables to another cluster; jobs keep the GPUs that remain."""
     before = state.cluster
     if before.same_nodes(after):
         return

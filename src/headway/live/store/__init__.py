@@ -1,1 +1,4 @@
-"""Storage on disk: the journal, submissions, and recovery from them. Imports `live` beside it, but not `http`."""
+"""Storage on disk: the journal, submissions, finished jobs, snapshots, and recovery from them.
+
+Imports `state` and what is below it.
+"""

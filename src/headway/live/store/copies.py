@@ -12,9 +12,8 @@ from pathlib import Path
 from headway.errors import BadInput
 from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.store.folder_lock import folder_lock
-from headway.live.store.index_room import index_room
 from headway.live.store.integrity.check import problems, refuse_damage, unknown_rows
-from headway.live.store.integrity.schema import version_of
+from headway.live.store.integrity.schema import require, version_of
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
 # Errors that say nothing of what is in the file: somebody else's, locked for long, or nothing can be written beside it.
@@ -51,10 +50,11 @@ def check(path: Path) -> Checked:
     try:
         with _reading(path) as file:
             file.execute("BEGIN")  # what a manager writes meanwhile is not seen
-            there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if not version_of(file) and not {"jobs", "events", "meta"} <= there:
+            if not version_of(file):
                 return Checked(str(path), ("it is a database, but not a journal of Headway",))
+            require(file)
             lines = (*problems(file), *unknown_rows(file))
+            there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             counts = {
                 name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in there
             }
@@ -126,8 +126,5 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise BadInput(f"{path}: there is no such file; give --data, the folder of a manager")
     refuse_damage(path)
-    with (
-        index_room(path),
-        contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file,
-    ):
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file:
         yield file

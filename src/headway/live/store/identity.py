@@ -21,12 +21,10 @@ MARK = "journal.mark"
 IDENTITIES = "identities"
 PENDING = "salvaged"  # name in `meta`: what was lost, until a manager has dealt with it
 MOST_NAMED = 10  # ranges of job numbers in a message
-UNMARKED = ""  # of attempts that were started before journals had identities
 LONGEST = 80  # bytes of the mark
-CHECKED_FIELDS = 4  # before the checksum: identity, row, job, time
 
 
-class Mark:
+class JournalMark:
     """The file that says how far the journal was written, and until when. Not flushed: after a loss of power it may lag behind."""
 
     def __init__(self, data: Path, identity: str, seq: int = 0, job: int = 0) -> None:
@@ -64,10 +62,8 @@ def last_alive(data: Path) -> float:
 
 
 def _mark_fields(data: Path) -> list[str]:
-    """Return the fields of the mark without their checksum, which earlier versions did not write; ValueError if it is wrong."""
+    """Return the fields of the mark without their checksum: identity, row, job, time; ValueError if it is wrong."""
     *fields, crc = (data / MARK).read_text(encoding="ascii").split()
-    if len(fields) < CHECKED_FIELDS:
-        return [*fields, crc]
     if crc != f"{zlib.crc32(' '.join(fields).encode()):08x}":
         raise ValueError("the mark is damaged")
     return fields
@@ -105,8 +101,7 @@ def settle(journal: Journal) -> tuple[str, ...]:
             warning += f"; to go back to {copies[-1].name}, stop the manager and `headway journal restore {copies[-1]}`"
         journal.remember(PENDING, json.dumps({"line": warning, "since": last_time}))
     if not known or warning:
-        upgraded = [UNMARKED] if not known and last_seq else []
-        known += [*upgraded, uuid.uuid4().hex]
+        known.append(uuid.uuid4().hex)
         journal.remember(IDENTITIES, json.dumps(known))
     if floor > most:
         ranges = missing_jobs(journal.meta(MISSING), int(journal.meta(FLOOR) or 0))

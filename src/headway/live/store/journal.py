@@ -14,39 +14,29 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headway.client.job import JobView
 from headway.errors import HeadwayError
 from headway.live.errors import JournalDamaged, JournalFailed
+from headway.live.state.records import JournalRow
 from headway.live.store.copies import free_name
 from headway.live.store.folder_lock import folder_lock
-from headway.live.store.history import HistoryRow, insert_finished
-from headway.live.store.index_room import index_room
+from headway.live.store.history import insert_finished
 from headway.live.store.integrity import schema
-from headway.live.store.integrity.check import file_damage, suspect
+from headway.live.store.integrity.check import file_damage, opened_here, suspect
 from headway.live.store.integrity.checksum import insertion, remembered, sealed, verified
-from headway.live.store.snapshot_table import Snapshot, insert_snapshot
+from headway.live.store.snapshot_table import StateSnapshot, insert_snapshot
 
 T = TypeVar("T")
 MOST_IN_ONE_COMMIT = 1024
 PAGE = 10_000  # rows read at once
+INDEX_PAGE = 4096  # bytes that SQLite allocates at once of the index of the log (os_unix.c: unixShmMap)
 LOG_MAGIC = b"\x37\x7f\x06"  # a write-ahead log begins so; SQLite writes it before the first frame
 # SQLITE_ERROR: a table or a column is missing, or JSON is malformed.
 DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
-
-
-@dataclass(frozen=True, slots=True)
-class JournalRow:
-    """One fact or action. `job` is 0 for facts about nodes or the manager itself."""
-
-    time: float
-    kind: str
-    job: int
-    attempt: int
-    data: dict[str, Any] = field(default_factory=dict)
-    seq: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +54,8 @@ def failed(error: BaseException) -> JournalFailed:
         isinstance(error, sqlite3.Error) and "decode" in str(error)  # the bytes of a text are no UTF-8
     ):
         return JournalDamaged(str(error))
-    return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
+    message = f"the journal cannot be written ({error}): nothing was accepted; make room or repair it"
+    return JournalFailed(message, {"cause": str(error)})
 
 
 class Journal:
@@ -72,22 +63,22 @@ class Journal:
 
     def __init__(self, data: Path) -> None:
         self.path = data / "journal.db"
-        self.converted = False  # from the format of an earlier version
-        self._room = contextlib.ExitStack()  # the lock of the folder, and room on the disk for the log's index
+        self._resources = contextlib.ExitStack()  # the lock of the folder, and the note that this process has it open
         try:
             data.mkdir(parents=True, exist_ok=True, mode=0o711)
-            self._room.enter_context(folder_lock(data))
+            self._resources.enter_context(folder_lock(data))
         except OSError as error:
-            raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}") from None
+            raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}", {"path": str(data)}) from None
         try:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             if damage := file_damage(self.path):
                 raise JournalDamaged(damage)
-            self._room.enter_context(index_room(self.path))
+            _refuse_small_blocks(data)
+            self._resources.enter_context(opened_here(self.path))
             self._connection = self._open()
             self._reader, self._reading = self._open(), threading.Lock()
         except (sqlite3.Error, OSError, HeadwayError) as error:
-            self._room.close()
+            self._resources.close()
             raise error if isinstance(error, HeadwayError) else failed(error) from None
         self._which = _which(self.path)
         self._ambiguous = False  # the files were removed during a commit: it may or may not be in them
@@ -108,7 +99,7 @@ class Journal:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        self.converted |= schema.prepare(connection)
+        schema.prepare(connection)
         return connection
 
     # ---- writing
@@ -126,7 +117,7 @@ class Journal:
         return done
 
     def append(
-        self, rows: list[JournalRow], finished: Sequence[tuple[HistoryRow, bytes]] = (), made: Snapshot | None = None
+        self, rows: list[JournalRow], finished: Sequence[tuple[JobView, bytes]] = (), made: StateSnapshot | None = None
     ) -> int:
         """Append facts and actions, with jobs that ended and a snapshot of all that; the number of the last in the journal."""
         values = [(row.time, row.kind, row.job, row.attempt, _as_text(row.data)) for row in rows]
@@ -329,7 +320,18 @@ class Journal:
             self._rescue()
         self._connection.close()
         self._reader.close()
-        self._room.close()
+        self._resources.close()
+
+
+def _refuse_small_blocks(data: Path) -> None:
+    """Refuse a disk on which SQLite may be killed: of the index that it maps into memory, it reserves one byte in every 4 KiB.
+
+    Where blocks are smaller, a write to that memory needs a new block, and ends in a bus error if the disk is full.
+    """
+    block_bytes = os.statvfs(data).f_bsize  # not f_frsize: ZFS states sectors there
+    if 0 < block_bytes < INDEX_PAGE:
+        what = f"the disk of {data} has blocks of {block_bytes} bytes, and a journal needs {INDEX_PAGE} or more"
+        raise JournalFailed(f"{what}: give a --data folder on another disk", {"path": str(data)})
 
 
 def _which(path: Path) -> list[tuple[int, int] | None]:

@@ -15,7 +15,6 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
-from headway.live.store.index_room import index_room
 from headway.live.store.integrity.check import refuse_damage
 from headway.live.store.integrity.checksum import insertion, sealed, verified
 from headway.live.store.integrity.schema import require
@@ -83,7 +82,7 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
         raise BadInput(f"{path}: there is no journal; give --data, the folder of a manager")
     refuse_damage(path)
     try:
-        with index_room(path), contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
             require(file)
             yield file
     except sqlite3.Error as error:

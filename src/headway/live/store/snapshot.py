@@ -20,14 +20,14 @@ from headway.cluster.queues import Booking, Queues
 from headway.core.operations import grow
 from headway.core.tables.actions import Actions
 from headway.core.tables.jobs import JOB
-from headway.core.tables.options import History
+from headway.core.tables.options import ServiceHistory
 from headway.core.tables.state import State
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.cluster import Array, ClusterState
 from headway.live.state.engine import FIRST_ROOM
 from headway.live.state.records import Job
-from headway.live.store.archive import as_json, decode, encode
-from headway.live.store.snapshot_table import Snapshot
+from headway.live.state.retired import as_json, decode, encode
+from headway.live.store.snapshot_table import StateSnapshot
 
 VERSION = 3  # of what a snapshot holds
 
@@ -50,7 +50,7 @@ def _queues_setting(queues: Queues) -> str:
     return as_json(content)
 
 
-def capture(state: ClusterState) -> Callable[[], Snapshot]:
+def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
     """Everything that the state knows: copied at once, and made into text by whoever calls what is returned.
 
     That takes long where there are many jobs, so the engine's thread does it while others ask; nobody else changes the records of jobs.
@@ -74,13 +74,13 @@ def capture(state: ClusterState) -> Callable[[], Snapshot]:
     tables = {name: table.copy() for name, table in _tables(state).items()}
     finals = np.frombuffer(bytes(state.past.finals), np.uint8)
 
-    def make() -> Snapshot:
+    def make() -> StateSnapshot:
         file = io.BytesIO()
         np.savez(file, finals=finals, **tables)
         # One by one: a thread that makes one long text lets no other run.
         specs, records = _records(jobs)
         text = f'{{"jobs":[{",".join(map(as_json, records))}],{as_json({**content, "specs": specs})[1:]}'.encode()
-        return Snapshot(under, zlib.compress(len(text).to_bytes(8, "big") + text + file.getvalue(), 1))
+        return StateSnapshot(under, zlib.compress(len(text).to_bytes(8, "big") + text + file.getvalue(), 1))
 
     return make
 
@@ -112,12 +112,12 @@ def _tables(state: ClusterState) -> dict[str, Any]:
     return tables | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
 
 
-def cluster_in(made: Snapshot) -> Cluster:
+def cluster_in(made: StateSnapshot) -> Cluster:
     """The cluster that a snapshot was made on."""
     return cluster_of(_parts(made)[0]["cluster"])
 
 
-def submissions(made: Snapshot) -> tuple[int, list[tuple[Any, ...]]]:
+def submissions(made: StateSnapshot) -> tuple[int, list[tuple[Any, ...]]]:
     """Return the last job that a snapshot knows, and its jobs: number, user, job file, time of submission, array and index."""
     content, tables = _parts(made)
     specs = content["specs"]
@@ -125,7 +125,7 @@ def submissions(made: Snapshot) -> tuple[int, list[tuple[Any, ...]]]:
     return max([len(tables["finals"]) - 1, *(job[0] for job in jobs)]), jobs
 
 
-def load(state: ClusterState, made: Snapshot) -> int:
+def load(state: ClusterState, made: StateSnapshot) -> int:
     """Bring a fresh state of the same cluster to that of the snapshot; returns the number of the last job that it knows."""
     content, tables = _parts(made)
     specs = [JobSpec.model_validate_json(text) for text in content["specs"]]
@@ -135,7 +135,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.finished = dict.fromkeys(content["finished"])
     state.active, state.drained = set(content["active"]), set(content["drained"])
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
-    state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content.get("reserved", ()))
+    state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content["reserved"])
     for job in state.active:
         state.count_of(state.jobs[job].spec, state.jobs[job].user, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
@@ -161,8 +161,8 @@ def _load_tables(state: ClusterState, tables: Any) -> None:
         else:
             parts[name] = _like(tables[name], getattr(fresh, name))
     parts["receipts"] = parts["receipts"].T
-    samples = zip(History._fields, state.engine.options.history, strict=True)
-    past = History(*(_like(tables[f"history.{part}"], table) for part, table in samples))
+    samples = zip(ServiceHistory._fields, state.engine.options.history, strict=True)
+    past = ServiceHistory(*(_like(tables[f"history.{part}"], table) for part, table in samples))
     state.engine.load(grow(State(**parts), max(FIRST_ROOM, 2 * len(state.by_row))), past)
 
 
@@ -171,7 +171,7 @@ def _like(loaded: Any, fresh: Any) -> Any:
     return loaded.view(fresh.dtype) if loaded.dtype == fresh.dtype else loaded
 
 
-def _parts(made: Snapshot) -> tuple[dict[str, Any], Any]:
+def _parts(made: StateSnapshot) -> tuple[dict[str, Any], Any]:
     raw = zlib.decompress(made.content)
     end = 8 + int.from_bytes(raw[:8], "big")
     return json.loads(raw[8:end]), np.load(io.BytesIO(raw[end:]), allow_pickle=False)

@@ -22,7 +22,7 @@ class Submission:
     key: str | None
     submitted: float
     tasks: Sequence[int | None]  # indices of an array, or None
-    told: Callable[["Submission"], None]  # called once it is on disk or refused
+    on_done: Callable[["Submission"], None]  # called once it is on disk or refused
     numbers: Sequence[int] = ()
     new: bool = False  # the key has not given these numbers before
     counted: int = 0  # jobs that count against what the user may have

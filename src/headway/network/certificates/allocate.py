@@ -109,7 +109,7 @@ def holders(fabric: Fabric, certificates: Sequence[Certificate], failed: Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Allocation:
     """A certificate, or why there is none.
 
     `moved` counts the circuits of earlier certificates that had to move; `reissued` are those certificates by number, as they read now.
@@ -121,18 +121,18 @@ class Answer:
     reissued: tuple[tuple[int, Certificate], ...] = ()
 
 
-def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None = None) -> Answer:
+def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None = None) -> Allocation:
     """A slice for a job of `gpus` GPUs that runs `pattern` (chosen with the slice when None)."""
     fabric = state.fabric
     _check(fabric, gpus, method, pattern)
     chosen = pattern or choose_pattern(gpus)
     if int(state.gpu_free.sum()) < gpus:
-        return Answer(None, f"{gpus} GPUs asked, {int(state.gpu_free.sum())} free")
+        return Allocation(None, f"{gpus} GPUs asked, {int(state.gpu_free.sum())} free")
     find = {"leaf-spine": _two_tier, "rail": _rail, "three-tier": _three_tier}[fabric.kind]
     answer = _ocs(state, gpus, chosen) if fabric.ocs else find(state, gpus, method, chosen)
     if answer.certificate and str(chosen) not in answer.certificate.patterns:
         clean = ", ".join(answer.certificate.patterns)
-        return Answer(None, f"the slice found for {gpus} GPUs is not clean for {chosen}; it would be for {clean}")
+        return Allocation(None, f"the slice found for {gpus} GPUs is not clean for {chosen}; it would be for {clean}")
     return answer
 
 
@@ -179,29 +179,31 @@ def _search(method: str, room: Room, gpus: int, block: int) -> _Slice:
     return searched
 
 
-def _refusal(status: int, gpus: int, what: str) -> Answer:
+def _refusal(status: int, gpus: int, what: str) -> Allocation:
     """Why the search gave nothing."""
     if status == NO_ROOM:
         why = "enough GPUs, but not on leaves that share free links"
-        return Answer(None, f"no {what} for {gpus} GPUs is free now: {why}")
-    return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes")
+        return Allocation(None, f"no {what} for {gpus} GPUs is free now: {why}")
+    return Allocation(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes")
 
 
-def _issue(state: Occupancy, chosen: _Slice, pattern: Pattern) -> Answer:
-    return Answer(issue_leaf_spine(state.fabric, state.order(chosen.seats), chosen.taken, chosen.width, pattern))
+def _issue(state: Occupancy, chosen: _Slice, pattern: Pattern) -> Allocation:
+    return Allocation(issue_leaf_spine(state.fabric, state.order(chosen.seats), chosen.taken, chosen.width, pattern))
 
 
-def _two_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
+def _two_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Allocation:
     chosen = _search(method, state.room(), gpus, pattern.group)
     return _issue(state, chosen, pattern) if len(chosen.seats) else _refusal(chosen.status, gpus, "slice")
 
 
-def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
+def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Allocation:
     """Rails: within one server, or whole servers; solve for one rail, the same links on all of them."""
     fabric, free = state.fabric, state.free_per_server()
     if gpus <= fabric.gpus_per_server:
         chosen = _search(method, state.room(np.where(free >= gpus, free, 0)), gpus, 0)
-        return _issue(state, chosen, pattern) if len(chosen.seats) else Answer(None, f"no server has {gpus} GPUs free")
+        return (
+            _issue(state, chosen, pattern) if len(chosen.seats) else Allocation(None, f"no server has {gpus} GPUs free")
+        )
     whole = np.asarray(free == fabric.gpus_per_server, np.int64)
     chosen = _search(method, state.room(whole), gpus // fabric.gpus_per_server, pattern.group // fabric.gpus_per_server)
     if not len(chosen.seats):
@@ -210,7 +212,7 @@ def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
     return _issue(state, chosen, pattern)
 
 
-def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
+def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Allocation:
     """Three tiers: within the tightest pod as on two tiers; across pods by the MILP, equal pods, leaves and ranks."""
     fabric, free = state.fabric, state.free_per_server()
     pod_of_server = np.asarray(fabric.leaf_pod)[fabric.server_leaf]
@@ -229,13 +231,13 @@ def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> A
     try:
         choice = _across_pods(state, room.leaves["free"], gpus, pattern)
     except OutOfTime as error:
-        return Answer(None, f"undecided: {error}")
+        return Allocation(None, f"undecided: {error}")
     if choice is None:
         return _refusal(NO_ROOM, gpus, "slice within or across pods")
     count = 0
     for leaf in choice.leaves:
         count = take_in_leaf(room, leaf, len(choice.aggregations), count)
-    return Answer(issue_pods(fabric, state.order(room.seats[:count]), choice, pattern))
+    return Allocation(issue_pods(fabric, state.order(room.seats[:count]), choice, pattern))
 
 
 def _across_pods(state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, pattern: Pattern) -> PodChoice | None:
@@ -254,16 +256,16 @@ def _across_pods(state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, patt
     return None
 
 
-def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
+def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Allocation:
     fabric, room, circuits, job = state.fabric, state.room(), copied(state.circuits), len(state.held)
     case, count, width, moved = find_circuits(room, circuits, gpus, pattern.group, job)
     if case == BLOCKED:
         why = "leaves joined directly close an odd cycle of circuits"
-        return Answer(None, f"ports for {gpus} GPUs are free, but {why}")
+        return Allocation(None, f"ports for {gpus} GPUs are free, but {why}")
     if case == NO_ROOM:
-        return Answer(None, f"no spine ports for {gpus} GPUs are free now")
+        return Allocation(None, f"no spine ports for {gpus} GPUs are free now")
     order = state.order(room.seats[:count])
     certificate = issue_ocs(fabric, order, circuits_of(fabric, circuits, job), case, width, pattern)
     owners = sorted(set(circuits.moves["job"][:moved].tolist()))
     again = tuple((number, reissue(state.held[number], circuits_of(fabric, circuits, number))) for number in owners)
-    return Answer(certificate, moved=int(moved), reissued=again)
+    return Allocation(certificate, moved=int(moved), reissued=again)

@@ -25,5 +25,6 @@ def admitted(
     """
     for verdict in verify(list(contents), describe(fabric), key, in_force):
         if verdict.reasons:
-            raise BadInput(f"{verdict.where}: rejected: {verdict.reasons[0]}")
+            why = f"rejected: {verdict.reasons[0]}"
+            raise BadInput(f"{verdict.where}: {why}", {"where": verdict.where, "why": why})
     return [certificate_from(content) for _, content in contents]

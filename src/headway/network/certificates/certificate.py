@@ -21,7 +21,7 @@ PLAIN_FIELDS = ("gpus_per_server", "spines", "parallel_links", "link_gbps", "ser
 
 
 @dataclass(frozen=True, slots=True)
-class Circuit:
+class CrossConnect:
     """One cross-connect of an OCS: a leaf's fibre to a spine's fibre, or to another leaf's."""
 
     ocs: int
@@ -44,7 +44,7 @@ class Certificate:
     links: tuple[tuple[str, str], ...]
     routing: dict[str, Any]
     patterns: tuple[str, ...]
-    circuits: tuple[Circuit, ...] = ()
+    circuits: tuple[CrossConnect, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The certificate as plain data, with its digest."""
@@ -114,5 +114,5 @@ def certificate_from(content: dict[str, Any]) -> Certificate:
         tuple((low, high) for low, high in content["links"]),
         content["routing"],
         tuple(content["patterns"]),
-        tuple(Circuit(**one) for one in content["circuits"]),
+        tuple(CrossConnect(**one) for one in content["circuits"]),
     )

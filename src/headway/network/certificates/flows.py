@@ -69,7 +69,7 @@ def refuse_undefined(name: str, ranks: int) -> None:
     next(pattern_steps(name, ranks), None)
 
 
-class Model:
+class FlowModel:
     """A certificate's fabric and routing rule as look-up tables."""
 
     def __init__(self, content: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.network.certificates.certificate import Certificate, Circuit
+from headway.network.certificates.certificate import Certificate, CrossConnect
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.patterns import DEFAULT_GROUP, Pattern, clean_patterns
 from headway.network.slices.circuits import DIRECT, ONE_LEAF, ONE_SPINE
@@ -75,7 +75,7 @@ def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, patter
     return Certificate(fabric, order, links, routing, patterns)
 
 
-def circuits_of(fabric: Fabric, circuits: Circuits, job: int) -> tuple[Circuit, ...]:
+def circuits_of(fabric: Fabric, circuits: Circuits, job: int) -> tuple[CrossConnect, ...]:
     """The circuits of one job as they stand; also after others' admissions moved some of them."""
     assert fabric.ocs
     result = []
@@ -83,13 +83,13 @@ def circuits_of(fabric: Fabric, circuits: Circuits, job: int) -> tuple[Circuit, 
         far = int(circuits.ports["far"][leaf, ocs])
         if far >= fabric.leaves:
             spine, fibre = divmod(far - fabric.leaves, fabric.ocs.spine_fibres)
-            result.append(Circuit(ocs, leaf, spine, fibre))
+            result.append(CrossConnect(ocs, leaf, spine, fibre))
         elif leaf < far:
-            result.append(Circuit(ocs, leaf, other_leaf=far))
+            result.append(CrossConnect(ocs, leaf, other_leaf=far))
     return tuple(result)
 
 
-def fibre_order(circuits: tuple[Circuit, ...]) -> dict[int, list[int]]:
+def fibre_order(circuits: tuple[CrossConnect, ...]) -> dict[int, list[int]]:
     """Every leaf's fibres by link index: sorted by spine, so that index i ends on the same spine at every leaf.
 
     Leaves joined directly meet on the same OCS, which gives both the same order.
@@ -102,7 +102,7 @@ def fibre_order(circuits: tuple[Circuit, ...]) -> dict[int, list[int]]:
 
 
 def issue_ocs(
-    fabric: Fabric, order: tuple[int, ...], circuits: tuple[Circuit, ...], case: int, width: int, pattern: Pattern
+    fabric: Fabric, order: tuple[int, ...], circuits: tuple[CrossConnect, ...], case: int, width: int, pattern: Pattern
 ) -> Certificate:
     """The certificate of an OCS-vClos slice."""
     if case == ONE_LEAF:
@@ -122,7 +122,7 @@ def issue_ocs(
     return Certificate(fabric, order, _links(fabric, fibres), routing, patterns, circuits)
 
 
-def reissue(held: Certificate, circuits: tuple[Circuit, ...]) -> Certificate:
+def reissue(held: Certificate, circuits: tuple[CrossConnect, ...]) -> Certificate:
     """The certificate of a job whose circuits were moved: same GPUs, ranks and spines, other fibres."""
     fibres = fibre_order(circuits)
     routing = held.routing | {"fibres": {str(leaf): mine for leaf, mine in fibres.items()}}

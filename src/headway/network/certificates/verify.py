@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headway.io.json_file import shown
-from headway.network.certificates.flows import Fault, Marks, Model, Undefined, Worst, refuse_undefined
+from headway.network.certificates.flows import Fault, FlowModel, Marks, Undefined, Worst, refuse_undefined
 from headway.network.certificates.form import canonical, complete_fabric, malformed
 from headway.network.certificates.signature import fingerprint, is_signed_by, key_in
 
@@ -27,7 +27,7 @@ OWN_CLAIM = "the fabric is the certificate's own claim: give --fabric to check a
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PatternFinding:
     """One pattern on one certificate. `bound` is the least part of a link's rate that every flow gets."""
 
     pattern: str
@@ -90,7 +90,7 @@ class Verdict:
     signature: str = "none"  # or wrong, or valid, or unchecked (right, but nobody said whose it should be)
     signed_by: str = ""
     reasons: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[PatternFinding] = field(default_factory=list)
 
     @property
     def isolation(self) -> str:
@@ -191,7 +191,7 @@ def _check_signature(content: dict[str, Any], key: bytes | None, verdict: Verdic
 
 def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
     """GPUs, links, circuits and every pattern of one certificate."""
-    model = Model(content)
+    model = FlowModel(content)
     order = content["rank_order"]
     if sorted(order) != content["gpus"]:
         verdict.reasons.append("rank_order is not an order of gpus")
@@ -222,7 +222,7 @@ def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
         verdict.reasons.append(str(fault))
 
 
-def _wrong_circuits(content: dict[str, Any], model: Model, held: Marks) -> list[str]:
+def _wrong_circuits(content: dict[str, Any], model: FlowModel, held: Marks) -> list[str]:
     """Circuits must exist, use every port once and be exactly the circuits of the links held."""
     if not model.ocs:
         return ["has circuits, but the fabric has no OCS layer"] if content["circuits"] else []
@@ -244,7 +244,7 @@ def _wrong_circuits(content: dict[str, Any], model: Model, held: Marks) -> list[
     return ["the circuits do not end on the links held"] if ends != set(np.flatnonzero(held).tolist()) else []
 
 
-def _exists(circuit: dict[str, int], model: Model, spines: int) -> bool:
+def _exists(circuit: dict[str, int], model: FlowModel, spines: int) -> bool:
     """Whether a circuit joins a leaf to a spine's fibre, or to another leaf, that the fabric has."""
     leaves, ends = [circuit["leaf"]], set(circuit) - {"ocs", "leaf"}
     if ends == {"other_leaf"}:
@@ -258,7 +258,7 @@ def _spine_ports(content: dict[str, Any]) -> list[tuple[int, int, int]]:
     return [(one["ocs"], one["spine"], one["fibre"]) for one in content["circuits"] if "spine" in one]
 
 
-def _check_patterns(content: dict[str, Any], model: Model, held: Marks, verdict: Verdict) -> None:
+def _check_patterns(content: dict[str, Any], model: FlowModel, held: Marks, verdict: Verdict) -> None:
     """Promised patterns must be clean on links held; others are looked at where they exist."""
     promised = content["patterns"]
     for name in dict.fromkeys([*promised, *EXTRA_PATTERNS]):
@@ -268,11 +268,11 @@ def _check_patterns(content: dict[str, Any], model: Model, held: Marks, verdict:
             if name in promised:
                 raise
             if not isinstance(fault, Undefined):
-                verdict.findings.append(Finding(name, False, Worst(0, "", ""), fault=str(fault)))
+                verdict.findings.append(PatternFinding(name, False, Worst(0, "", ""), fault=str(fault)))
             continue
         foreign = np.flatnonzero(used & ~held)
         first = " - ".join(model.cable_name(int(foreign[0]))) if foreign.size else ""
-        finding = Finding(name, name in promised, worst, foreign.size, first)
+        finding = PatternFinding(name, name in promised, worst, foreign.size, first)
         verdict.findings.append(finding)
         if not finding.promised:
             continue

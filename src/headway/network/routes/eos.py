@@ -11,7 +11,7 @@ from ipaddress import IPv4Network
 
 from headway.errors import BadInput
 from headway.network.fabric.model import MOST_UPLINKS
-from headway.network.routes.policies import Device, Match, Policy
+from headway.network.routes.policies import Device, Match, RoutingPolicy
 from headway.network.routes.tables import Hop, Way
 
 COMMENT = "!"
@@ -82,7 +82,7 @@ def _steering(device: Device) -> dict[Pair, str]:
     return {pair: str(block[port]) for pair, port in ports.items()}
 
 
-def _classes(policy: Policy) -> dict[str, list[Match]]:
+def _classes(policy: RoutingPolicy) -> dict[str, list[Match]]:
     """Matches that take the same way, in order: one list and one class each."""
     classes: list[list[Match]] = []
     for match in policy.matches:
@@ -96,7 +96,7 @@ def _pair(way: Way | None) -> Pair | None:
     return (way.hop, way.spare) if way else None
 
 
-def _policy(policy: Policy, steering: dict[Pair, str]) -> list[str]:
+def _policy(policy: RoutingPolicy, steering: dict[Pair, str]) -> list[str]:
     lines: list[str] = []
     classes = _classes(policy)
     for name, matches in classes.items():

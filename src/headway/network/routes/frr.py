@@ -5,7 +5,7 @@ Entering the same lines again changes nothing; undoing removes whole maps.
 """
 
 from headway.errors import BadInput
-from headway.network.routes.policies import Device, Policy, count_of, hops_of
+from headway.network.routes.policies import Device, RoutingPolicy, count_of, hops_of
 from headway.network.routes.tables import Way
 
 COMMENT = "!"
@@ -19,7 +19,7 @@ def rules(device: Device, *, spares: bool) -> int:
     return sum(count_of([policy], spares=spares) * len(policy.interfaces) for policy in _policies(device))
 
 
-def _policies(device: Device) -> list[Policy]:
+def _policies(device: Device) -> list[RoutingPolicy]:
     return device.single + device.arriving
 
 
@@ -44,7 +44,7 @@ def undo(device: Device) -> list[str]:
     return lines + [f"no ip route {route}" for way in device.plain for route in _static(way, spares=True)]
 
 
-def _map(policy: Policy, *, spares: bool) -> list[str]:
+def _map(policy: RoutingPolicy, *, spares: bool) -> list[str]:
     lines = []
     for number, match, hop in policy.sequences(spares=spares):
         if number > MOST_SEQUENCES:

@@ -8,7 +8,7 @@ back bring no routes back: apply again.
 
 from headway.errors import BadInput
 from headway.network.routes.policies import Device
-from headway.network.routes.tables import Hop, Table, Way
+from headway.network.routes.tables import Hop, RoutingTable, Way
 
 COMMENT = "#"
 BUDGET = 4096  # the kernel walks the list of rules for every flow it has not seen; ours, not a limit of Linux
@@ -61,7 +61,7 @@ def check_interface(name: str) -> str:
     return name
 
 
-def _selectors(table: Table) -> list[str]:
+def _selectors(table: RoutingTable) -> list[str]:
     return [f"from {source}" for source in table.sources] or [f"iif {check_interface(port)}" for port in table.arrives]
 
 

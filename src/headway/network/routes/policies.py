@@ -9,7 +9,7 @@ from itertools import groupby
 
 from headway.network.certificates.certificate import Certificate
 from headway.network.routes.inventory import Inventory
-from headway.network.routes.tables import Hop, Table, Way, tables_of
+from headway.network.routes.tables import Hop, RoutingTable, Way, tables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RoutingPolicy:
     """Matches in order, bound to the interfaces that the packets come in by."""
 
     name: str
@@ -50,7 +50,7 @@ class Device:
     budget: int | None
     label: str  # of the slice, in names of maps and lists
     steering: str
-    tables: tuple[Table, ...]
+    tables: tuple[RoutingTable, ...]
 
     @property
     def plain(self) -> list[Way]:
@@ -58,33 +58,33 @@ class Device:
         return [way for table in self.tables if not table.sources and not table.arrives for way in table.ways]
 
     @property
-    def selected(self) -> list[Table]:
+    def selected(self) -> list[RoutingTable]:
         """Tables for some packets only."""
         return [table for table in self.tables if table.sources or table.arrives]
 
     @property
-    def by_source(self) -> list[Table]:
+    def by_source(self) -> list[RoutingTable]:
         """Tables for packets from some NICs."""
         return [table for table in self.selected if table.sources]
 
     @property
-    def by_port(self) -> list[Table]:
+    def by_port(self) -> list[RoutingTable]:
         """Tables for packets in by some ports."""
         return [table for table in self.selected if not table.sources]
 
     @property
-    def shared(self) -> list[Policy]:
+    def shared(self) -> list[RoutingPolicy]:
         """Few policies, each bound to many ports: those by source together, each of those by incoming port by itself.
 
         For switches that keep the matches of a policy once, however many ports it is bound to.
         """
         matches = [self._match(table, source) for table in self.by_source for source in table.sources]
         ports = dict.fromkeys(port for table in self.by_source for port in table.arrives)
-        own = [Policy(self.label, tuple(ports), self._with_local(matches))] if matches else []
+        own = [RoutingPolicy(self.label, tuple(ports), self._with_local(matches))] if matches else []
         return own + self.arriving
 
     @property
-    def single(self) -> list[Policy]:
+    def single(self) -> list[RoutingPolicy]:
         """For the tables by source one policy per port, with nothing but what comes in there.
 
         For switches that keep the matches of a policy once for every port.
@@ -94,21 +94,21 @@ class Device:
             for source, port in zip(table.sources, table.arrives, strict=True):
                 ports.setdefault(port, []).append(self._match(table, source))
         return [
-            Policy(f"{self.label}-s{at}", (port,), self._with_local(matches))
+            RoutingPolicy(f"{self.label}-s{at}", (port,), self._with_local(matches))
             for at, (port, matches) in enumerate(ports.items())
         ]
 
     @property
-    def arriving(self) -> list[Policy]:
+    def arriving(self) -> list[RoutingPolicy]:
         """A policy for each table by incoming port."""
         return [
-            Policy(
+            RoutingPolicy(
                 f"{self.label}-{table.number}", table.arrives, tuple(Match("", way.target, way) for way in table.ways)
             )
             for table in self.by_port
         ]
 
-    def _match(self, table: Table, source: str) -> list[Match]:
+    def _match(self, table: RoutingTable, source: str) -> list[Match]:
         return [Match(source, way.target, way) for way in table.ways]
 
     def _with_local(self, matches: list[list[Match]]) -> tuple[Match, ...]:
@@ -117,7 +117,7 @@ class Device:
         return (*(Match("", prefix, None) for prefix in local), *(match for some in matches for match in some))
 
 
-def count_of(policies: Iterable[Policy], *, spares: bool) -> int:
+def count_of(policies: Iterable[RoutingPolicy], *, spares: bool) -> int:
     """Rules in all where the spare of a match is a rule of its own, however many ports a policy is bound to."""
     return sum(1 for policy in policies for _ in policy.sequences(spares=spares))
 

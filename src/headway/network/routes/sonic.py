@@ -7,7 +7,7 @@ differ in how soon they do). `config save` makes the state survive a restart.
 
 from collections.abc import Iterator
 
-from headway.network.routes.policies import Device, Policy, count_of
+from headway.network.routes.policies import Device, RoutingPolicy, count_of
 from headway.network.routes.tables import Way
 
 COMMENT = "#"
@@ -40,7 +40,7 @@ def undo(device: Device) -> list[str]:
     return [f"sonic-db-cli CONFIG_DB DEL '{key}'" for key in keys]
 
 
-def _rules(policy: Policy, *, spares: bool) -> Iterator[tuple[str, dict[str, str]]]:
+def _rules(policy: RoutingPolicy, *, spares: bool) -> Iterator[tuple[str, dict[str, str]]]:
     for at, (number, match, hop) in enumerate(policy.sequences(spares=spares)):
         fields = {"PRIORITY": str(HIGHEST - at)}
         fields |= {"SRC_IP": match.source} if match.source else {}

@@ -1,6 +1,6 @@
 """From a certificate to forwarding tables: what every switch on the job's way must do, in the operator's names.
 
-A `Table` is a few ways out, and what is looked up in it: packets from some NICs, or packets that came in by some
+A `RoutingTable` is a few ways out, and what is looked up in it: packets from some NICs, or packets that came in by some
 ports. That is how Linux sees policy routing; other switches get the same as lists of matches (`policies`). Tables are
 kept small:
 - at a leaf one table per uplink, looked up for the NICs that use it, with one way out;
@@ -20,7 +20,7 @@ from ipaddress import IPv4Network, collapse_addresses
 from itertools import count
 
 from headway.errors import BadInput
-from headway.network.certificates.certificate import Certificate, Circuit
+from headway.network.certificates.certificate import Certificate, CrossConnect
 from headway.network.routes.inventory import Inventory
 
 
@@ -43,7 +43,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RoutingTable:
     """Ways out of a switch for packets from `sources`, or else in by `arrives`; without both, plain routes for everything.
 
     With sources, `arrives` has the port that each of them comes in by; `local` is left to normal routing.
@@ -57,7 +57,7 @@ class Table:
     local: tuple[str, ...] = ()
 
 
-def tables_of(certificate: Certificate, inventory: Inventory, failed: Sequence[str] = ()) -> list[Table]:
+def tables_of(certificate: Certificate, inventory: Inventory, failed: Sequence[str] = ()) -> list[RoutingTable]:
     """Every table of a slice, leaf by leaf, then the switches above; around the links that `failed`, such as leaf0-spine3."""
     rule = certificate.routing["rule"]
     if rule == "none":
@@ -138,7 +138,7 @@ class _Job:
             f"no routes: the certificate gives rank {rank} no way to some others (it promises less than all pairs)"
         )
 
-    def circuit(self, leaf: int, uplink: int) -> Circuit:
+    def circuit(self, leaf: int, uplink: int) -> CrossConnect:
         """The circuit from a leaf to a spine."""
         if (leaf, uplink) not in self._circuits:
             raise self.nowhere(self.leaf.index(leaf))
@@ -171,7 +171,7 @@ def _next(hops: list[Hop], one: Hop) -> Hop | None:
     return others[(others.index(one) + 1) % len(others)] if len(others) > 1 else None
 
 
-def _leaves(job: _Job) -> Iterator[Table]:
+def _leaves(job: _Job) -> Iterator[RoutingTable]:
     """At a leaf: the NICs of an index leave by its uplink, whatever the receiver, unless a link on the way failed."""
     users: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rank, leaf in enumerate(job.leaf):
@@ -184,7 +184,7 @@ def _leaves(job: _Job) -> Iterator[Table]:
                 hop, spare = _around(job, leaf, uplink, other)
                 ways[:0] = [Way(job.prefix(other), hop, spare)] if (hop, spare) != (usual.hop, usual.spare) else []
         sources, arrives = tuple(job.host[rank] for rank in ranks), tuple(job.nic[rank].port for rank in ranks)
-        yield Table(job.name(leaf), uplink, tuple(ways), sources, arrives, (job.prefix(leaf),))
+        yield RoutingTable(job.name(leaf), uplink, tuple(ways), sources, arrives, (job.prefix(leaf),))
 
 
 def _around(job: _Job, leaf: int, uplink: int, other: int) -> tuple[Hop, Hop | None]:
@@ -205,7 +205,7 @@ def _around(job: _Job, leaf: int, uplink: int, other: int) -> tuple[Hop, Hop | N
     return working[0], _next(working, working[0])
 
 
-def _lanes(job: _Job) -> Iterator[Table]:
+def _lanes(job: _Job) -> Iterator[RoutingTable]:
     """At a spine with parallel links: what came in on lane k leaves on lane k. With single links normal routing is enough."""
     lanes, fabric = job.fabric.parallel_links, job.fabric
     if lanes == 1:
@@ -223,10 +223,10 @@ def _lanes(job: _Job) -> Iterator[Table]:
                 for leaf in leaves
             )  # fmt: skip
             arrives = tuple(job.down(leaf, uplink).interface for leaf in leaves)
-            yield Table(switch, ways[0].hop.port, ways, arrives=arrives)
+            yield RoutingTable(switch, ways[0].hop.port, ways, arrives=arrives)
 
 
-def _aggregations(job: _Job) -> Iterator[Table]:
+def _aggregations(job: _Job) -> Iterator[RoutingTable]:
     """Three tiers, at the aggregation switch: the core of rank r is floor(r / n) mod l, for everything outside the pod."""
     fabric = job.fabric
     users: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -247,10 +247,10 @@ def _aggregations(job: _Job) -> Iterator[Table]:
         local, arrives = map(job.prefix, inside), (job.down(job.leaf[rank], agg).interface for rank in ranks)
         sources = tuple(job.host[rank] for rank in ranks)
         way = Way("", hops[0], _next(hops, hops[0]))
-        yield Table(f"agg{pod}.{agg}", way.hop.port, (way,), sources, tuple(arrives), tuple(local))
+        yield RoutingTable(f"agg{pod}.{agg}", way.hop.port, (way,), sources, tuple(arrives), tuple(local))
 
 
-def _spines_below_ocs(job: _Job) -> Iterator[Table]:
+def _spines_below_ocs(job: _Job) -> Iterator[RoutingTable]:
     """At a spine below optical switches: for every class of senders that it serves, the way down to every receiver."""
     classes = 1 if job.routing["rule"] == "by-member" else min(job.modulus, len(job.order))
     # By spine and class: the receivers behind every way down.
@@ -270,7 +270,9 @@ def _spines_below_ocs(job: _Job) -> Iterator[Table]:
             alone = len(by_class) == 1
             ways = tuple(_ways_down(job, uplinks, mine, whole_leaves=not alone))
             arrives = tuple(job.down(leaf, uplink).interface for leaf, uplink in sorted(uplinks))
-            yield Table(f"spine{spine}", min(way.hop.port for way in ways), ways, arrives=() if alone else arrives)
+            yield RoutingTable(
+                f"spine{spine}", min(way.hop.port for way in ways), ways, arrives=() if alone else arrives
+            )
 
 
 def _ways_down(
@@ -295,7 +297,7 @@ def _collapsed(hosts: Iterable[str]) -> list[str]:
     return [str(one) for one in collapse_addresses(map(IPv4Network, hosts))]
 
 
-def _joined(job: _Job) -> Iterator[Table]:
+def _joined(job: _Job) -> Iterator[RoutingTable]:
     """Two leaves joined: at the near leaf by sender, at the other by receiver."""
     near = job.routing["near"]
     other = next(leaf for leaf in job.leaves if leaf != near)
@@ -314,6 +316,6 @@ def _joined(job: _Job) -> Iterator[Table]:
                 raise job.nowhere(rank)
             out, home = across(near, other, uplink), across(other, near, uplink)
             way = Way(job.prefix(other), out, _next(hops[near], out))
-            yield Table(job.name(near), uplink, (way,), (job.host[rank],), (job.nic[rank].port,))
+            yield RoutingTable(job.name(near), uplink, (way,), (job.host[rank],), (job.nic[rank].port,))
             back.append(Way(job.host[rank], home, _next(hops[other], home)))
-    yield Table(job.name(other), min(job.ports[other]), tuple(back))
+    yield RoutingTable(job.name(other), min(job.ports[other]), tuple(back))

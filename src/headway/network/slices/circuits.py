@@ -33,7 +33,7 @@ SPINE: Final = np.dtype([("ports", "i8"), ("used", "i8")])  # free ports; scratc
 PART: Final = np.dtype([("leaf", "i8"), ("ranks", "i8")])
 
 
-class Plan(NamedTuple):
+class CircuitPlan(NamedTuple):
     """What a plan of circuits reads (leaves, spines) and writes."""
 
     leaves: NDArray[Any]  # of the room: free GPUs and free fibres
@@ -43,9 +43,9 @@ class Plan(NamedTuple):
 
 
 @jit
-def new_plan(leaves: NDArray[Any], spines: int) -> Plan:
+def new_plan(leaves: NDArray[Any], spines: int) -> CircuitPlan:
     """Nothing chosen yet; the spines have no ports until they are counted."""
-    return Plan(leaves, np.zeros(spines, SPINE), np.empty(len(leaves), PART), np.empty(MOST_CLASSES, np.int64))
+    return CircuitPlan(leaves, np.zeros(spines, SPINE), np.empty(len(leaves), PART), np.empty(MOST_CLASSES, np.int64))
 
 
 def ports_suffice(on_leaf: NDArray[Any], fibres: NDArray[Any], ports: NDArray[Any], gpus: int) -> bool:
@@ -77,7 +77,7 @@ def _pair(ports: NDArray[Any], leaves: NDArray[Any], gpus: int) -> tuple[int, in
 
 
 @jit
-def _fullest(plan: Plan, gpus: int) -> int:
+def _fullest(plan: CircuitPlan, gpus: int) -> int:
     """The fewest leaves that give `gpus`, the fullest first, the last the tightest that has the rest. 0: not enough."""
     give, order = np.empty(len(plan.leaves), np.int64), np.empty(len(plan.leaves), np.int64)
     most = np.int64(1)
@@ -187,7 +187,7 @@ def _share_out(leaves: NDArray[Any], gpus: int, classes: int, ranks: NDArray[np.
 
 
 @jit
-def _classes(plan: Plan, gpus: int, block: int) -> tuple[int, int]:
+def _classes(plan: CircuitPlan, gpus: int, block: int) -> tuple[int, int]:
     """Several spines: the fewest links in all, then the fewest leaves, then the most classes: (leaves, classes) or 0, 0."""
     ranks, spine_of = np.empty(len(plan.leaves), np.int64), np.empty(MOST_CLASSES, np.int64)
     held, size, chosen = 1 << 40, 1 << 40, 0
@@ -223,7 +223,7 @@ def _is_equal(parts: NDArray[Any], size: int, width: int) -> bool:
 
 
 @jit
-def plan_ports(plan: Plan, gpus: int, block: int) -> tuple[int, int, int]:
+def plan_ports(plan: CircuitPlan, gpus: int, block: int) -> tuple[int, int, int]:
     """The first case over spines with room, from free fibres of leaves and free ports of spines: (case, leaves, width)."""
     spine = _tightest_spine(plan.spines, gpus)
     if spine >= 0:
@@ -238,7 +238,7 @@ def plan_ports(plan: Plan, gpus: int, block: int) -> tuple[int, int, int]:
 
 
 @jit
-def _count_ports(circuits: Circuits, plan: Plan) -> None:
+def _count_ports(circuits: Circuits, plan: CircuitPlan) -> None:
     """Free fibres of leaves and free ports of spines (the sub-spines of a spine follow one another)."""
     leaves, fibres = circuits.head[0].leaves, circuits.head[0].fibres
     for vertex in range(circuits.ports.shape[0]):
@@ -252,7 +252,7 @@ def _count_ports(circuits: Circuits, plan: Plan) -> None:
 
 
 @jit
-def _plan_circuits(circuits: Circuits, plan: Plan, gpus: int, block: int) -> tuple[int, int, int]:
+def _plan_circuits(circuits: Circuits, plan: CircuitPlan, gpus: int, block: int) -> tuple[int, int, int]:
     """The first case with room for a job that no single leaf holds, as `plan_ports`; two leaves are joined directly."""
     more, fewer = _pair(circuits.ports, plan.leaves, gpus)
     if more < 0:
@@ -266,7 +266,7 @@ def _plan_circuits(circuits: Circuits, plan: Plan, gpus: int, block: int) -> tup
 
 
 @jit
-def _wire(circuits: Circuits, plan: Plan, case: int, size: int, width: int, job: int) -> bool:
+def _wire(circuits: Circuits, plan: CircuitPlan, case: int, size: int, width: int, job: int) -> bool:
     """Set up the job's circuits. False if blocked: then the caller restores its copy."""
     ports = circuits.ports
     if case == DIRECT:

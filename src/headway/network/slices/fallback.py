@@ -7,7 +7,7 @@ Slow (milliseconds to `TIME_LIMIT_S` per shape) and rare: on states reached by a
 import numpy as np
 
 from headway.network.slices.room import NO_ROOM, PLACED, UNDECIDED, Room, survey
-from headway.network.slices.solver import Choice, OutOfTime, solve_equal, solve_padded
+from headway.network.slices.solver import OutOfTime, SliceChoice, solve_equal, solve_padded
 from headway.network.slices.vclos import scarcest, shape_fits_block, write_slice
 
 
@@ -28,13 +28,13 @@ def solve_slice(method: str, room: Room, gpus: int, block: int, widest: int) -> 
     return PLACED, int(seats), width
 
 
-def _best_shape(method: str, room: Room, gpus: int, block: int, widest: int) -> tuple[int, int, Choice | None]:
+def _best_shape(method: str, room: Room, gpus: int, block: int, widest: int) -> tuple[int, int, SliceChoice | None]:
     """(status if there is none, width, leaves) of the shape that the method prefers."""
     leaf_free, masks = np.array(room.leaves["free"]), np.array(room.leaves["links"])
     uplinks = int(np.bitwise_or.reduce(masks)).bit_length()
     padded = method == "vclos-padded"
     solve = solve_padded if padded else solve_equal
-    best: Choice | None = None
+    best: SliceChoice | None = None
     best_width = 0
     for width in range(min(widest, uplinks), 0, -1):
         if gpus % width or not shape_fits_block(width, block):

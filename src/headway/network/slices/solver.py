@@ -18,7 +18,7 @@ TIME_LIMIT_S = 10.0  # ours: HiGHS needs 11 to 41 ms at 256 leaves x 32 spines, 
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SliceChoice:
     """What the solver chose: leaves, spines and the objective."""
 
     leaves: tuple[int, ...]
@@ -79,14 +79,14 @@ class _Problem:
         return np.asarray(np.round(answer.x), np.float64)
 
 
-def solve_equal(masks: Masks, leaf_free: Counts, uplinks: int, width: int, leaves: int) -> Choice | None:
+def solve_equal(masks: Masks, leaf_free: Counts, uplinks: int, width: int, leaves: int) -> SliceChoice | None:
     """The shape `leaves` x `width` with the fewest free GPUs, or None if it has no room."""
     problem = _Problem(np.append(leaf_free, np.zeros(uplinks)), np.append(leaf_free >= width, np.ones(uplinks)))
     problem.count(range(masks.size), leaves)
     return _choice(problem, masks, width)
 
 
-def solve_padded(masks: Masks, leaf_free: Counts, uplinks: int, width: int, gpus: int) -> Choice | None:
+def solve_padded(masks: Masks, leaf_free: Counts, uplinks: int, width: int, gpus: int) -> SliceChoice | None:
     """The fewest leaves that share `width` spines and give `gpus` GPUs, at most `width` each; cost is the leaves."""
     cost = np.append(np.ones(masks.size), np.zeros(uplinks))
     problem = _Problem(cost, np.append(leaf_free > 0, np.ones(uplinks)))
@@ -95,7 +95,7 @@ def solve_padded(masks: Masks, leaf_free: Counts, uplinks: int, width: int, gpus
     return _choice(problem, masks, width)
 
 
-def _choice(problem: _Problem, masks: Masks, width: int) -> Choice | None:
+def _choice(problem: _Problem, masks: Masks, width: int) -> SliceChoice | None:
     """Solve for `width` spines whose links to all chosen leaves are free."""
     total = masks.size
     problem.count(range(total, problem.cost.size), width)
@@ -104,7 +104,7 @@ def _choice(problem: _Problem, masks: Masks, width: int) -> Choice | None:
     if solution is None:
         return None
     leaves, spines = np.nonzero(solution[:total])[0], np.nonzero(solution[total:])[0]
-    return Choice(tuple(leaves.tolist()), tuple(spines.tolist()), int(problem.cost[leaves].sum()))
+    return SliceChoice(tuple(leaves.tolist()), tuple(spines.tolist()), int(problem.cost[leaves].sum()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.cluster.named import PRESETS as CLUSTERS
 from headway.cluster.nodes import Cluster
 from headway.core.protocols import Placement
-from headway.errors import BadInput
+from headway.errors import BadInput, ImpossibleJobs
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.rules import Sharing, parse_network
@@ -20,7 +20,7 @@ SLICES = "vclos, vclos-padded or ocs-vclos"
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetworkModel:
     """How the jobs of a run use the fabric; the default is a network without contention."""
 
     name: str = "ideal"  # as people write it, with its options
@@ -32,10 +32,10 @@ class Network:
         return parse_network(self.name)
 
 
-IDEAL = Network()
+IDEAL = NetworkModel()
 
 
-def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, placement: Placement) -> Network:
+def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, placement: Placement) -> NetworkModel:
     """The network that a person named, on the fabric of the cluster, if it fits the placement."""
     sharing = parse_network(name)
     if sharing.rule == "isolated" and not placement.needs_fabric:
@@ -58,7 +58,7 @@ def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, place
         raise BadInput(
             f"network {name}: fabric {loaded.name} has paths for slices only: use --network isolated or ideal"
         )
-    return Network(name, loaded)
+    return NetworkModel(name, loaded)
 
 
 def _of_cluster(cluster: Cluster, placement: Placement) -> Fabric:
@@ -114,12 +114,12 @@ def never_isolated(gpus: NDArray[np.int32], fabric: Fabric | None, placement: Pl
     return never
 
 
-def only_isolable(workload: Workload, network: Network, placement: Placement, skip_impossible: bool) -> Workload:
+def only_isolable(workload: Workload, network: NetworkModel, placement: Placement, skip_impossible: bool) -> Workload:
     """The jobs that a slice can hold. Others are refused with the nearest sizes, or left out."""
     never = never_isolated(workload.gpus, network.fabric, placement)
     count, jobs, first = int(never.sum()), len(workload), int(never.argmax())
     if network.fabric is None or (count < jobs and (skip_impossible or not count)):
         return workload.take(~never)
     why = why_never(network.fabric, placement.name, int(workload.gpus[first]))
-    fix = "; leave such jobs out with --skip-impossible" if count < jobs else ""
-    raise BadInput(f"{workload.name}: {count} of {jobs} jobs fit no slice; job {workload.job_id[first]}: {why}{fix}")
+    problem = f"{workload.name}: {count} of {jobs} jobs fit no slice; job {workload.job_id[first]}: {why}"
+    raise ImpossibleJobs(problem, "; leave such jobs out" if count < jobs else "")

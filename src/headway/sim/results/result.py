@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headway.report.data import Study
 from headway.report.seeds import figure, figure_ratio, label, value_at
 from headway.sim.experiment import Experiment, compare_command
 from headway.sim.results import metrics
 from headway.sim.results.table import Table
+from headway.sim.results.views import study
 from headway.sim.run import Run, simulate_run
 from headway.sim.stacks import Stack
 from headway.sim.trace import left_out, with_seed
@@ -113,11 +115,9 @@ class Comparison(list[Result]):
 
         return draw(figures(self.study()), Path(path))
 
-    def study(self) -> Any:
+    def study(self) -> Study:
         """What the report draws."""
-        from headway.sim.results.views import study
-
-        return study(self)
+        return study(self.by_policy, self.command)
 
     def _repr_html_(self) -> str:
         from headway.report.comparison import rows_of

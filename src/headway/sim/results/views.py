@@ -1,7 +1,7 @@
 """Convert results to the data of a report: pool the seeds, resample a run over time, and cut the Gantt chart into bars."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,31 @@ from headway.sim.run import Run
 from headway.sim.trace import with_seed
 from headway.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from headway.sim.results.result import Comparison, Result
-
 # Bins of time: more cannot be told apart on a screen.
 BINS = 480
 # A Gantt chart of more GPUs or bars than this shows nothing that the plots over time do not.
 MOST_GPUS, MOST_BARS = 128, 4000
 
 
-def study(results: "Comparison") -> Study:
-    """The study of a comparison. The first seed of each policy is drawn over time, from its journal."""
+class Told(Protocol):
+    """What a report reads of a result (`sim/results/result.py: Result`)."""
+
+    @property
+    def run(self) -> Run: ...
+    @property
+    def summary(self) -> dict[str, Any]: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def skipped(self) -> str: ...
+    @property
+    def left_out(self) -> int: ...
+    def with_journal(self) -> Self: ...
+
+
+def study(by_policy: Sequence[Sequence[Told]], command: str | None) -> Study:
+    """Return the study of results by policy, then by seed. The first seed of each policy is drawn over time, from its journal."""
+    results, seeds = [every[0] for every in by_policy], len(by_policy[0])
     first = results[0]
     run = first.run
     notes = [*run.workload.caveats]
@@ -36,24 +50,24 @@ def study(results: "Comparison") -> Study:
     elastic = [result.label for result in results if result.summary["elastic"]]
     if elastic:
         notes.append(f"{', '.join(elastic)} changes the sizes of jobs: its work is not that of jobs that run as asked")
-    seed = "first seed: " if results.seeds > 1 else ""
+    seed = "first seed: " if seeds > 1 else ""
     notes += [f"{seed}{one.label}: {line}" for one in results for line in stretch_told(one.summary)]
-    means = ({result.summary["jct_s"]["mean"] for result in every} for every in results.by_policy)
-    if results.seeds > 1 and all(len(found) == 1 for found in means):
+    means = ({result.summary["jct_s"]["mean"] for result in every} for every in by_policy)
+    if seeds > 1 and all(len(found) == 1 for found in means):
         notes.append("all seeds gave the same result: nothing in this study is drawn at random")
     return Study(
-        run.workload.name if results.seeds == 1 else with_seed(run.workload.name, None),
+        run.workload.name if seeds == 1 else with_seed(run.workload.name, None),
         run.cluster.total,
         tuple(zip(run.cluster.nodes, run.cluster.gpus, strict=True)),
         grouping(run.workload)[0],
-        tuple(map(policy_view, results.by_policy)),
+        tuple(map(policy_view, by_policy)),
         run.workload.job_id,
         tuple(notes),
-        results.command,
+        command,
     )
 
 
-def policy_view(results: Sequence["Result"]) -> PolicyView:
+def policy_view(results: Sequence[Told]) -> PolicyView:
     """One policy; time is drawn for its first result only."""
     first = results[0].with_journal()
     line = Timeline(first.run, BINS)

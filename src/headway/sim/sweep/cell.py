@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headway import __version__
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, ImpossibleJobs
 from headway.io.files import write_atomically
 from headway.sim.experiment import Experiment
 from headway.sim.sweep import inputs as sweep_inputs
@@ -37,7 +37,7 @@ FIGURES = (
 )
 
 
-class Outcome(NamedTuple):
+class CellOutcome(NamedTuple):
     """A cell, and why it could not be run: None if it was."""
 
     cell: Experiment
@@ -90,9 +90,10 @@ def attempt(cell: Experiment, folder: Path) -> str | None:
     """Run a cell and leave its row in the folder; the reason if it cannot be run."""
     try:
         write_atomically(result_path(cell, folder), json.dumps(run_cell(cell)) + "\n")
+    except ImpossibleJobs as error:
+        return error.with_option("skip_impossible: yes")
     except HeadwayError as error:
-        # The engine's advice names the option of `simulate`; a sweep has a key.
-        return str(error).replace("--skip-impossible", "skip_impossible: yes")
+        return str(error)
     except Exception as error:  # a policy from outside may do anything: the other cells are not its fault
         at = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from headway.errors import BadInput
 from headway.io.yaml_file import read_yaml
-from headway.sim.experiment import SEEDS, Experiment, Option, check, options
+from headway.sim.experiment import SEEDS, Experiment, ExperimentOption, check, options
 from headway.sim.trace import has_seed
 
 # More cells than this are a slip: a cell takes at least a few milliseconds, and has a file of its own.
@@ -43,7 +43,7 @@ def _counted(value: Any) -> Any:
     return list(range(value))
 
 
-def _one(option: Option) -> Any:
+def _one(option: ExperimentOption) -> Any:
     """The type of one value: what the experiment accepts, with names as text."""
 
     def checked(value: Any) -> Any:
@@ -60,14 +60,14 @@ def _one(option: Option) -> Any:
     return Annotated[Any, AfterValidator(checked)]
 
 
-def _some(option: Option) -> Any:
+def _some(option: ExperimentOption) -> Any:
     """The type of one value or a list of them."""
     one = _entry(option) if option.name in BESIDE else _one(option)
     many = Annotated[list[one], BeforeValidator(_listed), Field(min_length=1)]  # type: ignore[valid-type]
     return Annotated[many, BeforeValidator(_counted)] if option.kind is int else many
 
 
-def _entry(option: Option) -> Any:
+def _entry(option: ExperimentOption) -> Any:
     """The type of an entry such as `{trace: jobs.csv, from: 7d, to: 14d}`; a name alone stands for one."""
     others = [options()[name] for name in BESIDE[option.name]]
     keys: dict[str, Any] = {option.name: (_one(option), ...)}
@@ -76,7 +76,7 @@ def _entry(option: Option) -> Any:
     return Annotated[model, BeforeValidator(lambda value: value if isinstance(value, dict) else {option.name: value})]
 
 
-def _key(option: Option) -> Any:
+def _key(option: ExperimentOption) -> Any:
     """The type and the default of a key of the file."""
     default = ... if option.default is ... else [option.default]
     key = option.key or option.word

@@ -20,7 +20,7 @@ from headway.io.files import writing
 from headway.sim.experiment import Experiment, options
 from headway.sim.sweep import cell as sweep_cell
 from headway.sim.sweep import inputs as sweep_inputs
-from headway.sim.sweep.cell import Outcome
+from headway.sim.sweep.cell import CellOutcome
 
 TABLE = "results"
 # The first loads the compiled engine, more than a second of work; the second draws the durations of synthetic traces.
@@ -35,7 +35,7 @@ def run_sweep(
     on: str = "local",
     slurm: dict[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> list[Outcome]:
+) -> list[CellOutcome]:
     """Run what is not finished, write the table, and say what failed. `progress(cells)` hears how many more are done."""
     if slurm and on != "slurm":
         raise BadInput(f"--slurm {next(iter(slurm))}=... is a setting of Slurm jobs: add --on slurm, or leave it out")
@@ -46,7 +46,7 @@ def run_sweep(
     unfinished = [cell for cell in cells if cell not in done]
     if progress:
         progress(len(done))
-    outcomes: Iterable[Outcome] = ()
+    outcomes: Iterable[CellOutcome] = ()
     if unfinished and on == "slurm":
         from headway.sim.sweep.slurm import on_slurm
 
@@ -68,14 +68,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _locally(cells: list[Experiment], folder: Path, workers: int | None) -> Iterator[Outcome]:
+def _locally(cells: list[Experiment], folder: Path, workers: int | None) -> Iterator[CellOutcome]:
     """Run cells in a pool; each outcome as soon as it is there."""
     count = min(workers or cores(), len(cells))
     pool = ProcessPoolExecutor(count, _context(), initializer=_begin, initargs=(list(sys.path),))
     try:
         futures = {pool.submit(sweep_cell.attempt, cell, folder): cell for cell in cells}
         for future in as_completed(futures):
-            yield Outcome(futures[future], future.result())
+            yield CellOutcome(futures[future], future.result())
     except BrokenProcessPool:
         raise HeadwayError(
             f"a worker died, perhaps for want of memory; finished cells are kept in {folder}: start the sweep again, "

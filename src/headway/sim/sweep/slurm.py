@@ -18,7 +18,7 @@ from typing import Any
 from headway.errors import BadInput, HeadwayError
 from headway.sim.experiment import Experiment
 from headway.sim.sweep import cell as sweep_cell
-from headway.sim.sweep.cell import Outcome
+from headway.sim.sweep.cell import CellOutcome
 
 # A job runs cells for about a minute at a quarter of a second each, so that starting it hardly counts.
 CELLS_PER_JOB = 200
@@ -38,7 +38,9 @@ WRITTEN = ("COMPLETED", GONE)
 GRACE_S = 15.0
 
 
-def on_slurm(cells: list[Experiment], folder: Path, options: dict[str, str], workers: int | None) -> Iterator[Outcome]:
+def on_slurm(
+    cells: list[Experiment], folder: Path, options: dict[str, str], workers: int | None
+) -> Iterator[CellOutcome]:
     """Run the cells as one array of `workers` jobs; the outcomes of each job as soon as it ends."""
     pending: dict[Any, list[Experiment]] = {}
     states: dict[str, str] = {}
@@ -121,7 +123,7 @@ def states_of(ids: list[str]) -> dict[str, str]:
     return {name: states.get(name, GONE).strip() for name in ids}
 
 
-def _outcomes(job: Any, share: list[Experiment], folder: Path, state: str) -> Iterator[Outcome]:
+def _outcomes(job: Any, share: list[Experiment], folder: Path, state: str) -> Iterator[CellOutcome]:
     """What became of the cells of a job that ended: done, refused with a reason, or never reached."""
     done = sweep_cell.finished(share, folder)
     reasons = [f"Slurm job {job.job_id} ended before it ({state.lower()}), see {job.paths.stderr}"] * len(share)
@@ -129,7 +131,7 @@ def _outcomes(job: Any, share: list[Experiment], folder: Path, state: str) -> It
         trouble = job.exception()
         reasons = job.result() if trouble is None else [_last_words(trouble)] * len(share)
     for cell, reason in zip(share, reasons, strict=True):
-        yield Outcome(cell, None if cell in done else reason)
+        yield CellOutcome(cell, None if cell in done else reason)
 
 
 def _last_words(trouble: Exception) -> str:

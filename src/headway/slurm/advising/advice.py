@@ -28,7 +28,7 @@ ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "DEADLI
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class JobGroup:
     """Some jobs: their mean completion time as measured and under a policy, and how many are much better or worse off."""
 
     name: str
@@ -40,7 +40,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PolicyChange:
     """What a policy would have changed."""
 
     policy: str
@@ -51,12 +51,12 @@ class Change:
     mean_wait_s: float
     preemptions: int
     ratio: float  # mean completion time measured / then, both as the simulator sees them
-    users: tuple[Group, ...]
-    sizes: tuple[Group, ...]
+    users: tuple[JobGroup, ...]
+    sizes: tuple[JobGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class QueueAdvice:
     """What was measured, how well the replay does on it, and what other policies would have changed."""
 
     source: str
@@ -67,7 +67,7 @@ class Advice:
     replayed_jct_s: float
     error: float  # of the replayed mean completion time
     wait_error_s: float  # mean over jobs of how far the replayed wait is off
-    changes: tuple[Change, ...]
+    changes: tuple[PolicyChange, ...]
     caveats: tuple[str, ...]
 
 
@@ -88,7 +88,7 @@ class _Past:
 
 def advise(
     jobs: Sequence[SlurmJob], cluster: Cluster, policies: Sequence[str], placement: str, now: float, source: str
-) -> Advice:
+) -> QueueAdvice:
     """Replay the queue."""
     past, caveats = _past(jobs, cluster, now)
     tried = {name: _replay(past, cluster, name, placement, preemptible=False)[0] for name in OURS}
@@ -104,7 +104,7 @@ def advise(
     runs, error = past.run_s[past.counted], float(base.mean() / measured.mean() - 1.0)
     if abs(error) > TRUSTED:
         caveats.insert(0, f"the replay of Slurm itself is off by {100 * error:+.0f} %: do not build on the rest")
-    return Advice(
+    return QueueAdvice(
         source=source,
         jobs=int(past.counted.sum()),
         measured_jct_s=float(measured.mean()),
@@ -172,13 +172,13 @@ def _replay(
 
 def _change(
     policy: str, preempts: bool, past: _Past, base: NDArray[np.float64], end: NDArray[np.float64], preemptions: int
-) -> Change:
+) -> PolicyChange:
     then, runs = past.jct(end), past.run_s[past.counted]
     jobs = [job for job, counts in zip(past.jobs, past.counted, strict=True) if counts]
     users, gpus = np.array([job.user for job in jobs]), np.array([job.gpus for job in jobs])
     by_user = {str(user): users == user for user in np.unique(users)}
     by_size = {_size(low, high): (gpus >= low) & (gpus <= high) for low, high in SIZES}
-    return Change(
+    return PolicyChange(
         policy=policy,
         preempts=preempts,
         mean_jct_s=float(then.mean()),
@@ -197,6 +197,6 @@ def _size(low: int, high: int) -> str:
     return f"{low} GPU" if low == high == 1 else f"{low} or more GPUs" if low == last else f"{low}-{high} GPUs"
 
 
-def _group(name: str, base: NDArray[np.float64], then: NDArray[np.float64]) -> Group:
+def _group(name: str, base: NDArray[np.float64], then: NDArray[np.float64]) -> JobGroup:
     better, worse = int((then < base * (1 - MUCH)).sum()), int((then > base * (1 + MUCH)).sum())
-    return Group(name, len(base), float(base.mean()), float(then.mean()), better, worse)
+    return JobGroup(name, len(base), float(base.mean()), float(then.mean()), better, worse)

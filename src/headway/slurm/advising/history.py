@@ -4,7 +4,7 @@ from datetime import datetime
 
 from headway.slurm.answers import gpus_in
 from headway.slurm.commands import Commands
-from headway.slurm.requests import Refused, Unreachable
+from headway.slurm.requests import NoAnswer, Rejected
 from headway.slurm.snapshot import SlurmJob
 
 FIELDS = (
@@ -34,9 +34,9 @@ def history(door: Commands, since: float) -> tuple[list[SlurmJob], str]:
         jobs = read_accounts(door.accounting(FIELDS, day))
         if jobs and not any(job.gpus for job in jobs):
             source = "its accounts count no GPUs: AccountingStorageTRES=gres/gpu in slurm.conf makes them"
-    except Refused:
+    except Rejected:
         source = "Slurm keeps no accounts"
-    except Unreachable:
+    except NoAnswer:
         source = "slurmdbd, which has the accounts, does not answer"
     if source != "sacct":
         jobs, source = list(door.poll().jobs.values()), f"squeue ({source}; only what slurmctld still remembers)"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from headway.io.files import write_atomically
-from headway.slurm.requests import Change, Door, Hold, Refused
+from headway.slurm.requests import Hold, JobUpdate, Rejected, SlurmConnection
 from headway.slurm.snapshot import SlurmJob
 from headway.slurm.steering import service
 from headway.slurm.steering.journal import LATER_S, SCALE, SERVICE, Changed, SteeringFolder
@@ -18,7 +18,7 @@ HELD = "somebody holds it, and under priority/basic Slurm would release it with 
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SteeringRound:
     """What a round of steering saw and did."""
 
     waiting: int
@@ -49,7 +49,7 @@ class Steering:
     dry_run: bool = False
 
 
-def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
+def steer(door: SlurmConnection, folder: SteeringFolder, how: Steering) -> SteeringRound:
     """Look at the queue, and bring nice values to where they should be."""
     jobs = as_one(door.poll().jobs)
     attained = service.load(folder.folder / SERVICE)
@@ -81,7 +81,7 @@ class _Hand:
     its nice value (all tried with 22.05): so jobs that are held are left alone, and those to be held get a beginning in the far future.
     """
 
-    def __init__(self, door: Door, folder: SteeringFolder, basic: bool, dry_run: bool = False) -> None:
+    def __init__(self, door: SlurmConnection, folder: SteeringFolder, basic: bool, dry_run: bool = False) -> None:
         self.door, self.folder, self.basic, self.dry_run = door, folder, basic, dry_run
         self.refused, self.now = dict[int, str](), time.time()
 
@@ -89,17 +89,17 @@ class _Hand:
         """Give it a nice value."""
         known = self._known(job)
         self._write(job, replace(known, set_to=(*known.set_to, nice)))
-        self._send(job, Change(job.alone, {"Nice": str(nice)}))
+        self._send(job, JobUpdate(job.alone, {"Nice": str(nice)}))
 
     def hold(self, job: SlurmJob) -> None:
         """Keep it from starting."""
         self._write(job, replace(self._known(job), held=True))
-        later = Change(job.alone, {"StartTime": f"now+{LATER_S:.0f}"})
+        later = JobUpdate(job.alone, {"StartTime": f"now+{LATER_S:.0f}"})
         self._send(job, later if self.basic else Hold(job.alone))
 
     def release(self, job: SlurmJob) -> None:
         """Let it start."""
-        self._send(job, Change(job.alone, {"StartTime": "now"}) if self.basic else Hold(job.alone, release=True))
+        self._send(job, JobUpdate(job.alone, {"StartTime": "now"}) if self.basic else Hold(job.alone, release=True))
         if job.id not in self.refused:
             self._write(job, replace(self._known(job), held=False))
 
@@ -115,15 +115,15 @@ class _Hand:
         if not self.dry_run:
             self.folder.write(job.id, change)
 
-    def _send(self, job: SlurmJob, request: Change | Hold) -> None:
+    def _send(self, job: SlurmJob, request: JobUpdate | Hold) -> None:
         try:
             if not self.dry_run:
                 self.door.send(request)
-        except Refused as error:
+        except Rejected as error:
             self.refused[job.id] = str(error)
 
 
-def _apply(hand: _Hand, how: Steering, wanted: list[Wanted]) -> Round:
+def _apply(hand: _Hand, how: Steering, wanted: list[Wanted]) -> SteeringRound:
     not_ours = {each.job.one for each in wanted if hand.basic and each.job.held}
     late = [each for each in wanted if each.nice != each.job.nice and each.job.one not in not_ours]
     now = late[: first([each.job for each in late], MOST_CHANGES)]
@@ -141,7 +141,7 @@ def _apply(hand: _Hand, how: Steering, wanted: list[Wanted]) -> Round:
     queues = {queue: list(queue_of.values()).count(queue) for queue in range(len(how.thresholds) + 1)}
     remaining = len(late) - len(now) + len(hold) - len(held) + len(release) - len(released)
     ids_held, ids_released = (tuple(job.id for job in some) for some in (held, released))
-    return Round(len(queue_of), done, ids_held, ids_released, queues, remaining, hand.refused)
+    return SteeringRound(len(queue_of), done, ids_held, ids_released, queues, remaining, hand.refused)
 
 
 def _to_hold(hand: _Hand, how: Steering, wanted: list[Wanted]) -> tuple[list[SlurmJob], list[SlurmJob]]:
@@ -151,7 +151,7 @@ def _to_hold(hand: _Hand, how: Steering, wanted: list[Wanted]) -> tuple[list[Slu
     return [], [each.job for each in wanted if hand.holds(each.job)]
 
 
-def undo(door: Door, folder: SteeringFolder) -> Undone:
+def undo(door: SlurmConnection, folder: SteeringFolder) -> Undone:
     """Give every job back what it had; doing it twice is harmless, and what could not be done is tried again then."""
     scale = folder.scale()
     hand, restored = _Hand(door, folder, basic=scale is not None and not scale.raises), list[int]()

@@ -7,11 +7,15 @@ const ANSWER_MS = 15000;
 const SILENCE_MS = 40000; // the manager says something at least every 15 s
 
 export class Refused extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, code = "") {
     super(detail);
     this.status = status;
+    this.code = code;
   }
 }
+
+/** The manager did not answer, or not in time. */
+export class Lost extends Error {}
 
 export const session = {
   get: () => sessionStorage.getItem(KEY) ?? "",
@@ -30,7 +34,7 @@ export async function signInWith(secret) {
   try {
     session.set((await post("/v1/sign-in", { secret })).session);
   } catch (error) {
-    if (error.status !== 401) throw error;
+    if (error.code !== "unauthorized") throw error;
     throw new Refused(0, "This link or token is not known here: it was used, it has expired, or the manager was restarted.");
   }
 }
@@ -49,15 +53,25 @@ export async function takeLink() {
 
 async function ask(path, options = {}) {
   const headers = { ...(session.get() ? { Authorization: `Bearer ${session.get()}` } : {}), ...options.headers };
-  const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  const answer = await reached(fetch(path, { ...options, headers, cache: "no-store" }));
   if (answer.ok) return answer;
-  let detail = answer.statusText;
+  let problem = {};
   try {
-    detail = (await answer.json()).detail ?? detail;
+    problem = await answer.json();
   } catch {
     // not a problem of ours: the status says it all
   }
-  throw new Refused(answer.status, detail);
+  throw new Refused(answer.status, problem.detail ?? answer.statusText, problem.code);
+}
+
+/** What fetch or import gives, or Lost: browsers report a lost connection as a TypeError. An abort stays an AbortError. */
+export async function reached(given) {
+  try {
+    return await given;
+  } catch (error) {
+    if (error instanceof TypeError || error?.name === "TimeoutError") throw new Lost(error.message);
+    throw error;
+  }
 }
 
 // Of a recorded run, every question is about one moment of it.
@@ -76,7 +90,7 @@ export function address(path, parameters = {}) {
 }
 
 /** Ask; an answer that does not come in time counts as a lost connection, so that the page asks again. */
-export const get = async (path, parameters) => (await ask(address(path, parameters), { signal: AbortSignal.timeout(ANSWER_MS) })).json();
+export const get = async (path, parameters) => reached((await ask(address(path, parameters), { signal: AbortSignal.timeout(ANSWER_MS) })).json());
 
 export async function post(path, body) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
@@ -137,7 +151,7 @@ export class Events {
           this.onEvent(event);
         }
       } catch (error) {
-        if (error instanceof Refused && error.status === 401) {
+        if (error instanceof Refused && error.code === "unauthorized") {
           this.running = false;
           this.onState("refused", error);
         }

@@ -1,7 +1,8 @@
 // The frame: sign-in, navigation, the connection, the time slider of a recorded run; pages are loaded when they are opened.
 
-import { clock, Events, get, isLink, post, Refused, secure, session, signInWith, takeLink } from "./api.js";
+import { clock, Events, get, isLink, Lost, post, reached, Refused, secure, session, signInWith, takeLink } from "./api.js";
 import { h, show } from "./dom.js";
+import { setReasons } from "./format.js";
 import { player } from "./parts/player.js";
 
 const PAGES = {
@@ -92,7 +93,7 @@ function tokenForm(problem) {
 /** Why something failed, for the person who signs in. A session that is refused is forgotten. */
 function reason(error) {
   if (!(error instanceof Refused)) return "The manager cannot be reached.";
-  if (error.status !== 401) return error.message;
+  if (error.code !== "unauthorized") return error.message;
   session.clear();
   return "The session has ended.";
 }
@@ -173,9 +174,9 @@ async function readOnce() {
 
 function failed(error) {
   if (error?.name === "AbortError") return;
-  if (error instanceof Refused && error.status === 401) return signIn(reason(error));
+  if (error instanceof Refused && error.code === "unauthorized") return signIn(reason(error));
   if (error instanceof Refused) return tell(error.message);
-  if (error?.name === "TimeoutError" || (error instanceof TypeError && /fetch|network/i.test(error.message))) return connection("lost");
+  if (error instanceof Lost) return connection("lost");
   tell(String(error?.message ?? error));
   console.error(error);
 }
@@ -204,7 +205,7 @@ async function route() {
   const main = document.getElementById("main");
   main.replaceChildren(h("p", { class: "dim loading" }, "Loading…"));
   try {
-    const module = await load();
+    const module = await reached(load());
     if (turn !== routes) return;
     main.replaceChildren();
     document.title = `${title ?? `Job ${rest[0]}`} · Headway`;
@@ -221,7 +222,9 @@ async function route() {
 }
 
 async function begin() {
-  ctx.me = await get("/v1/me");
+  const [me, listed] = await Promise.all([get("/v1/me"), get("/v1/reasons")]);
+  setReasons(listed.reasons);
+  ctx.me = me;
   const first = await get("/v1/overview");
   ctx.recording = first.recording;
   ctx.first = first;

@@ -39,23 +39,13 @@ export const hue = (job) => Math.round((job * 137.508) % 360);
 /** The hue and the shade of a job as properties of a style. */
 export const colours = (job) => ({ "--hue": String(hue(job)), "--shade": String((Math.floor(job / 8) % 3) * 7) });
 
-// Why jobs wait: the closed list of `headway explain`, in a few words.
-export const REASONS = {
-  gpus: "waits for GPUs",
-  fragmentation: "GPUs are free, but not together",
-  isolation: "GPUs are free, but no links of its own",
-  min_runtime: "others finish their minimum run time first",
-  backfill_reservation: "GPUs are kept for a job before it",
-  advance_reservation: "nodes are kept for another queue",
-  notice: "borrowed GPUs are being returned to it",
-  preempted: "gave way to another job",
-  stopping: "GPUs are being freed for it",
-  held: "held by a person",
-  dependency: "waits for another job",
-  array_limit: "its array runs as many as it may",
-  quota: "over its quota",
-  node_down: "nodes are away",
-  retry_backoff: "pauses before it is tried again",
-  impossible: "can never run here",
-};
-export const why = (reason) => REASONS[reason] ?? reason ?? "";
+// Why jobs wait, by code: the texts of `GET /v1/reasons`, read once before a page opens.
+const reasons = new Map();
+
+export const setReasons = (list) => list.forEach((reason) => reasons.set(reason.code, reason));
+
+/** A reason in a sentence; a code that the manager does not list stays a code. */
+export const why = (code) => reasons.get(code)?.long ?? code ?? "";
+
+/** Why GPUs are idle while jobs wait for this reason. */
+export const whyIdle = (code) => reasons.get(code)?.idle || why(code);

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.io.units import MOST_S
-from headway.workloads.parsing.table import Table, plain, wrong_gpus
+from headway.workloads.parsing.table import Columns, plain, wrong_gpus
 from headway.workloads.workload import Workload, workload
 
 NO_LIMIT = -1  # as SWF writes a time limit that is not known
@@ -55,7 +55,9 @@ class Rows:
         return BadInput(f"{self.name}, {self.where(row)}, {self.column} {called!r}: {problem}")
 
 
-def table_rows(table: Table, columns: Mapping[str, NDArray[Any]], names: Names, caveats: tuple[str, ...] = ()) -> Rows:
+def table_rows(
+    table: Columns, columns: Mapping[str, NDArray[Any]], names: Names, caveats: tuple[str, ...] = ()
+) -> Rows:
     """The rows of a table; jobs without ids are numbered."""
     known = {name: columns[called] for name, called in names._asdict().items() if called in columns}
     if "job_id" not in known:

@@ -51,7 +51,7 @@ def _number(text: str) -> float:
     return float(text)
 
 
-class Table:
+class Columns:
     """The header of a delimited file, and its columns on demand; `header` is given for files that have none."""
 
     def __init__(self, source: Source, header: Sequence[str] | None = None, delimiter: str = ",") -> None:

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing import Columns, Names, Options, Reader, Source, Workload, checked_workload, table_rows
 
 NAMES = Names("submit_time", "gpu_num", "duration", user="user", queue="type")
 
 
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; the run time is end minus start, since the column `duration` of Kalos is end minus submission."""
-    table = Table(source)
+    table = Columns(source)
     dates = ("submit_time", "start_time", "end_time")
     columns = table.read(("gpu_num", "duration"), times=dates, texts=("job_id", "user", "type"))
     table.refuse_negative(columns, "gpu_num")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.io.json_file import parse_json
-from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing import Columns, Names, Options, Reader, Source, Workload, checked_workload, table_rows
 from headway.workloads.parsing.source import read_source
 
 COLUMNS = ("vc", "idx", "submit_s", "num_gpus", "model", "batch_size", "total_steps")
@@ -57,7 +57,7 @@ def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; `?throughputs=FILE` gives another table of steps per second."""
     compact = "\t" not in source.first_line
     fields = source.first_line.count("\t") + 1
-    table = Table(source) if compact else Table(source, FIELDS[fields], delimiter="\t")
+    table = Columns(source) if compact else Columns(source, FIELDS[fields], delimiter="\t")
     names = COMPACT if compact else LINES
     columns = table.read(names.numbers, texts=("vc", "idx", "model", "batch_size") if compact else ("job_type",))
     table.refuse_negative(columns, *names.numbers)
@@ -77,7 +77,7 @@ def _job_type(model: str, batch: str) -> str:
 
 
 def _rates(
-    table: Table, options: Options, kinds: list[str], gpus: NDArray[np.float64], *, philly: bool
+    table: Columns, options: Options, kinds: list[str], gpus: NDArray[np.float64], *, philly: bool
 ) -> NDArray[np.float64]:
     """Steps per second of every job: Philly's recovered rates, or a table of throughputs."""
     given = options.get("throughputs")
@@ -118,7 +118,7 @@ def _throughputs(path: Path) -> dict[tuple[str, int], float]:
     """Steps per second by job type and GPUs: Gavel's JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
     source = read_source(str(path), "throughputs= names a table of steps per second by job type and GPUs")
     if not source.text.lstrip().startswith("{"):
-        columns = Table(source).read(("num_gpus", "steps_per_s"), texts=("worker_type", "job_type"))
+        columns = Columns(source).read(("num_gpus", "steps_per_s"), texts=("worker_type", "job_type"))
         ours = columns["worker_type"] == WORKER
         keys = zip(columns["job_type"][ours].tolist(), columns["num_gpus"][ours].astype(int).tolist(), strict=True)
         return dict(zip(keys, columns["steps_per_s"][ours].tolist(), strict=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing import Columns, Names, Options, Reader, Source, Workload, checked_workload, table_rows
 
 NO_QUEUEING = "it has no start times, so queueing in the real cluster cannot be compared"
 HOLDS_CAPS = "duration_capped_48h"
@@ -17,7 +17,7 @@ COLUMNS = ("submit_s", "gpus", "duration_s")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CompactFormat:
     """One kind of compact file: how it is recognised, what its columns are called, and what biases it."""
 
     # Columns that only this kind has.
@@ -32,7 +32,7 @@ class Kind:
 
 KINDS = (
     # Philly, all 15 virtual clusters.
-    Kind(
+    CompactFormat(
         ("job_id", "num_gpus", "submit_time", "vc"),
         Names(queue="vc"),
         (
@@ -43,20 +43,20 @@ KINDS = (
         width=6,
     ),
     # Philly, four virtual clusters with models.
-    Kind(
+    CompactFormat(
         ("trace", "iteration_ms"),
         Names(model="model"),
         ("models and batch sizes were assigned by the authors of the copy, they are not real", NO_QUEUEING),
         part="trace",
     ),
     # Helios, cluster Venus.
-    Kind(
+    CompactFormat(
         (HOLDS_CAPS, "vc", "user"),
         Names(queue="vc", user="user"),
         ("users, virtual clusters and states are known for 1,867 jobs only", NO_QUEUEING),
     ),
     # Alibaba PAI 2020, tasks.
-    Kind(
+    CompactFormat(
         ("task_row", "task_role"),
         Names(job_id="task_row"),
         (
@@ -66,7 +66,7 @@ KINDS = (
         ),
     ),
     # AcmeTrace, cluster Kalos.
-    Kind(
+    CompactFormat(
         ("mem_per_pod_gb", "type"),
         Names(),
         (
@@ -75,13 +75,13 @@ KINDS = (
         ),
     ),
     # Rubick's language-model workload.
-    Kind(
+    CompactFormat(
         ("exec_plan", "is_sla"),
         Names(job_id="name", model="model"),
         ("made up by its authors: models and arrivals are not from a real cluster",),
     ),
     # Headway's own format.
-    Kind(
+    CompactFormat(
         (),
         Names(
             user="user",
@@ -103,7 +103,7 @@ def _is_headway(source: Source, header: list[str]) -> bool:
 
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read a compact CSV; `options` may pick a part of it."""
-    table = Table(source)
+    table = Columns(source)
     kind = next(kind for kind in KINDS if set(kind.marks) <= set(table.header) and kind.width in (0, len(table.header)))
     names = kind.names
     if names.queue == "queue" and "queue" not in table.header:

@@ -1,13 +1,13 @@
 """Helios `cluster_log.csv` (Hu et al., SC'21): one row per Slurm job, times as local dates, all end states."""
 
-from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing import Columns, Names, Options, Reader, Source, Workload, checked_workload, table_rows
 
 NAMES = Names("submit_time", "gpu_num", "duration", user="user", queue="vc")
 
 
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a cancelled or failed job held its GPUs as long as any other and is kept."""
-    table = Table(source)
+    table = Columns(source)
     columns = table.read(("gpu_num", "duration"), times=("submit_time",), texts=("job_id", "user", "vc", "state"))
     table.refuse_negative(columns, "gpu_num")
     ended_badly = columns["state"] != "COMPLETED"

@@ -1,6 +1,6 @@
 """Alibaba 2023 `openb_pod_list*.csv` (Weng et al., ATC'23): pods that may ask for a fraction of a GPU."""
 
-from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing import Columns, Names, Options, Reader, Source, Workload, checked_workload, table_rows
 
 NAMES = Names("creation_time", "num_gpu", "deletion_time", job_id="name", queue="qos")
 WHOLE_GPU_MILLI = 1000
@@ -8,7 +8,7 @@ WHOLE_GPU_MILLI = 1000
 
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a pod lasts from creation to deletion, as in the published statistics."""
-    table = Table(source)
+    table = Columns(source)
     numbers = ("num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time")
     columns = table.read(numbers, texts=("name", "qos"))
     table.refuse_negative(columns, "num_gpu", "gpu_milli")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing import Names, Options, Reader, Rows, Source, Table, Workload, checked_workload
+from headway.workloads.parsing import Columns, Names, Options, Reader, Rows, Source, Workload, checked_workload
 from headway.workloads.parsing.source import read_source
 
 COLUMNS = (
@@ -34,7 +34,7 @@ def read(source: Source, options: Options, *, strict: bool) -> Workload:
     header = source.header
     if len(header) == len(JOB_COLUMNS):
         raise BadInput(f"{source.name} is PAI's job table, which has no GPUs: give pai_task_table.csv beside it")
-    table = Table(source, COLUMNS if _headless(header, COLUMNS) else None)
+    table = Columns(source, COLUMNS if _headless(header, COLUMNS) else None)
     columns = table.read(("inst_num", "start_time", "end_time", "plan_gpu"), texts=("job_name",))
     table.refuse_negative(columns, "inst_num", "plan_gpu")
     table.refuse_wrong_gpus(columns, "inst_num")
@@ -95,7 +95,7 @@ def _from_job_table(
         return start_s, np.full(len(names), ""), ""
     beside = read_source(str(path))
     headless = beside.header[:1] != [JOB_COLUMNS[0]]
-    columns = Table(beside, JOB_COLUMNS if headless else None).read(("start_time",), texts=("job_name", "user"))
+    columns = Columns(beside, JOB_COLUMNS if headless else None).read(("start_time",), texts=("job_name", "user"))
     row_of = {name: row for row, name in enumerate(columns["job_name"].tolist())}
     row = np.array([row_of.get(name, -1) for name in names.tolist()])
     submit_s = np.where(row < 0, start_s, columns["start_time"][row])

@@ -22,7 +22,7 @@ def _is_json(source: Source, header: list[str]) -> bool:
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a job runs as long as its attempts together, on the GPUs of its largest attempt."""
     jobs = _parsed(source)
-    places = [Place(source, job, index) for index, job in enumerate(jobs)]
+    places = [LogPlace(source, job, index) for index, job in enumerate(jobs)]
     for place in places:
         _check_keys(place)
     columns = {
@@ -54,7 +54,7 @@ def _parsed(source: Source) -> list[dict[str, Any]]:
     return jobs
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """Where a job is in the log, for messages."""
 
     source: Source
@@ -67,7 +67,7 @@ class Place(NamedTuple):
         return BadInput(f"{where}: {value!r} {wanted}")
 
 
-def _check_keys(place: Place) -> None:
+def _check_keys(place: LogPlace) -> None:
     source, job, number = place
     missing = [key for key in KEYS if key not in job]
     if missing:
@@ -95,7 +95,7 @@ def _next_value(text: str, at: int) -> int:
     return at
 
 
-def _seconds(place: Place, key: str, value: object) -> float:
+def _seconds(place: LogPlace, key: str, value: object) -> float:
     """A time of the log in seconds; NaN where the log has none."""
     if value is None or (isinstance(value, str) and value.strip() in ABSENT):
         return float("nan")
@@ -105,7 +105,7 @@ def _seconds(place: Place, key: str, value: object) -> float:
         raise place.bad(key, value, "is not a time such as 2017-10-07 01:04:03") from None
 
 
-def _held(place: Place, attempt: dict[str, Any]) -> int:
+def _held(place: LogPlace, attempt: dict[str, Any]) -> int:
     """GPUs that an attempt held over all its servers."""
     servers = attempt.get("detail") or []
     if not isinstance(servers, list) or not all(
@@ -115,7 +115,7 @@ def _held(place: Place, attempt: dict[str, Any]) -> int:
     return sum(len(server["gpus"]) for server in servers)
 
 
-def _ran_s(place: Place, attempt: dict[str, Any]) -> float:
+def _ran_s(place: LogPlace, attempt: dict[str, Any]) -> float:
     """Run time of an attempt: 0 where its start or end is unknown (it failed to log, or still ran at the end)."""
     start = _seconds(place, "start_time", attempt.get("start_time"))
     end = _seconds(place, "end_time", attempt.get("end_time"))

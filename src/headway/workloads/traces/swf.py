@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from headway.io.numbers import plain_number
-from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing import Columns, Names, Options, Reader, Source, Workload, checked_workload, table_rows
 from headway.workloads.parsing.table import COMMENT
 
 FIELDS = (
@@ -25,7 +25,7 @@ def _is_swf(source: Source, header: list[str]) -> bool:
 
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a processor counts as a GPU (allocated ones, or the requested ones where that is unknown)."""
-    table = Table(source, FIELDS, delimiter=" ")
+    table = Columns(source, FIELDS, delimiter=" ")
     columns = table.read(("submit", "run", "allocated", "requested", "requested_time"), texts=("job", "user", "queue"))
     columns["submit"] = np.where(columns["submit"] < 0, np.nan, columns["submit"])
     columns["allocated"] = np.where(columns["allocated"] > 0, columns["allocated"], columns["requested"])

@@ -1,4 +1,4 @@
-"""The executor for the nodes of this machine: processes under a shim that outlives the manager. Imports the protocol above it."""
+"""The executor for this machine: processes under a shim that outlives the manager. Imports the base class above it and `common`."""
 
 from headway.live.executors.process.executor import ProcessExecutor
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 from collections.abc import Container
@@ -10,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.live.executors import Stamp
-from headway.live.executors.process.system import read, stamp, started_ticks
-
-NOTICE = "notice.json"
+from headway.live.executors.common.whole_files import read
+from headway.live.executors.process.system import stamp, started_ticks
 
 
 def group_name(job: int, attempt: int) -> str:
@@ -72,17 +70,6 @@ def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
             end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
             lines.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
     return lines
-
-
-def write_notice(folder: Path, until: float | None) -> None:
-    """Write when the GPUs of an attempt are taken back, by the wall clock, or remove that; the job reads it (headway.runtime.notice)."""
-    if until is None:
-        (folder / NOTICE).unlink(missing_ok=True)
-        return
-    aside = folder / f".{NOTICE}"
-    aside.write_text(json.dumps({"until": until}), encoding="ascii")
-    aside.chmod(0o644)
-    aside.rename(folder / NOTICE)
 
 
 def when(content: dict[str, Any]) -> Stamp | None:

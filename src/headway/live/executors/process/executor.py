@@ -19,15 +19,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput
+from headway.findings import Finding
 from headway.io.accounts import own_account
 from headway.io.files import write_atomically
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
-from headway.live.executors.process.account import account_of
+from headway.live.executors import (
+    ENDED,
+    PROGRESSED,
+    STARTED,
+    Capabilities,
+    Discovery,
+    Executor,
+    Launch,
+    Report,
+)
+from headway.live.executors.common.account import account_of
+from headway.live.executors.common.environment import USER_PATH, environment_of
+from headway.live.executors.common.notices import write_notice
+from headway.live.executors.common.progress import read_progress
+from headway.live.executors.common.whole_files import flush_folder, read, write
 from headway.live.executors.process.attempts import (
     alive,
     group_name,
@@ -37,16 +51,15 @@ from headway.live.executors.process.attempts import (
     started_by,
     strays,
     when,
-    write_notice,
 )
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
+from headway.live.executors.process.checks import checks
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
-from headway.live.executors.process.progress import read_progress
-from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
+from headway.live.executors.process.render import MASTER_ADDRESS, hooks_of, render
 from headway.live.executors.process.shim import LOST
-from headway.live.executors.process.system import flush_folder, read, stamp, write
+from headway.live.executors.process.system import stamp
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
@@ -68,12 +81,11 @@ class _Watched:
     )
 
 
-class ProcessExecutor:
-    """Fills the Executor protocol with processes of this machine."""
+class ProcessExecutor(Executor):
+    """Runs attempts as processes of this machine."""
 
-    copies_output = True  # of a job file; executors that do not say so are not given any
-
-    numbers_gpus = True  # jobs know GPUs by their numbers on this machine, whatever nodes it is cut into
+    # `enforced` is known after `open`, which looks for control groups.
+    capabilities = Capabilities(copies_output=True, numbers_gpus=True, log_cap=True, hooks=True, process_limit=True)
 
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
         self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
@@ -89,7 +101,6 @@ class ProcessExecutor:
         self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
         self.cgroups: Cgroups = NoCgroups("the manager has not started")
         self.log_cap_bytes = LOG_CAP_BYTES
-        self.journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
 
     # ---- the hooks
 
@@ -98,13 +109,20 @@ class ProcessExecutor:
         """Which limits of a job file hold here."""
         return self.cgroups.enforced
 
-    @property
-    def not_enforced(self) -> str:
-        """What a person should know at the start about limits that do not hold; empty where all do."""
+    def warnings(self) -> list[str]:
+        """Return one line that names the limits that do not hold here; none if all do."""
         lost = [f"{name} of jobs" for name in (MEMORY, CPUS, PROCESSES) if name not in self.enforced]
         if DEVICES not in self.enforced and gpu_count():
             lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
-        return f"not enforced: {', '.join(lost)}; {self.cgroups.about}" if lost else ""
+        return [f"not enforced: {', '.join(lost)}; {self.cgroups.about}"] if lost else []
+
+    def checks(self) -> list[Finding]:
+        """Return which limits hold on this machine, and its GPUs."""
+        return list(checks(self.runs.parent))
+
+    def cap_logs(self, most_bytes: int) -> None:
+        """Keep this much of each log of attempts that start from now on."""
+        self.log_cap_bytes = most_bytes
 
     def discover(self) -> Discovery:
         """This machine, as one node."""
@@ -121,6 +139,7 @@ class ProcessExecutor:
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
         self.cgroups = find_cgroups(self.runs.parent)
+        self.capabilities = replace(self.capabilities, enforced=self.enforced)
         self.cgroups.tidy(self._in_use)
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.cluster.nodes import Cluster
 from headway.live.executors import Discovery, Launch
-from headway.live.executors.process.cgroups import Limits
+from headway.live.executors.process.cgroups import AttemptLimits
 
 MOST_CPUS, MOST_BYTES = 1e6, 2.0**60  # of any machine: more than that is no limit, and more than the kernel takes
 NVIDIA_MAJOR = 195  # of /dev/nvidia0 and so on (Documentation/admin-guide/devices.txt)
@@ -40,12 +40,12 @@ def gpu_count() -> int:
         nvml.nvmlShutdown()
 
 
-def limits_of(launch: Launch, devices: Path = Path("/dev")) -> Limits:
+def limits_of(launch: Launch, devices: Path = Path("/dev")) -> AttemptLimits:
     """What an attempt may use: what its file asks for on every node, and its own GPUs of those that are here."""
     asked, nodes = launch.spec.resources, launch.spec.groups
     here = {int(path.name[6:]) for path in devices.glob("nvidia[0-9]*") if path.name[6:].isdigit()}
     size = _up_to(MOST_BYTES, (asked.memory or 0.0) * 1e9 * nodes)
-    return Limits(
+    return AttemptLimits(
         cpus=_up_to(MOST_CPUS, (asked.cpus or 0.0) * nodes),
         memory_bytes=None if size is None else int(size),
         processes=launch.max_processes,

@@ -5,7 +5,8 @@ descriptor: as long as the lock is held, the attempt is alive, and no other mana
 launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), outcome.json (how the ranks
 ended, before the epilog runs), exit.json (the same after it; flushed to disk). If a shim is killed, the manager writes lost.json and hands
 the attempt to a new shim, which kills the processes that are left, runs the epilog and writes exit.json.
-Logs (log_files.py) are written here too; system.py is what it asks of Linux.
+Logs (log_files.py) are written here too; system.py is what it asks of Linux, and common/whole_files.py reads and
+writes its files.
 """
 
 import contextlib
@@ -19,10 +20,13 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 if __name__ == "__main__":  # run by its path, without a package around it
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    HERE = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "common")]
     import log_files  # type: ignore[import-not-found]
     import system  # type: ignore[import-not-found]
+    import whole_files  # type: ignore[import-not-found]
 else:
+    from headway.live.executors.common import whole_files
     from headway.live.executors.process import log_files, system
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
@@ -41,7 +45,7 @@ class Shim:
 
     def __init__(self, folder: str, fifo: str) -> None:
         self.folder, self.fifo = folder, fifo
-        self.launch = system.read(folder, "launch.json") or {"ranks": []}
+        self.launch = whole_files.read(folder, "launch.json") or {"ranks": []}
         self.label = f"{self.launch.get('job')} {self.launch.get('attempt')}"
         self.ranks: dict[int, int] = {}  # pid -> rank
         self.codes: dict[int, int] = {}  # rank -> exit code
@@ -55,19 +59,19 @@ class Shim:
 
     def run(self) -> None:
         own = {"pid": os.getpid(), "start": system.started_ticks(os.getpid())}
-        lost = system.read(self.folder, "lost.json")
+        lost = whole_files.read(self.folder, "lost.json")
         if lost is not None:
             with contextlib.suppress(OSError):  # a full disk: the epilog runs all the same
-                system.write(self.folder, "shim.json", own)
+                whole_files.write(self.folder, "shim.json", own)
             self.recover(lost)
             return
-        system.write(self.folder, "shim.json", own)
-        if system.read(self.folder, "stop.json") is not None:
+        whole_files.write(self.folder, "shim.json", own)
+        if whole_files.read(self.folder, "stop.json") is not None:
             self.signalled = True
             self.finish(self.outcome(never_ran=True))
             return
         why = self.hook("prolog")
-        if why or system.read(self.folder, "stop.json") is not None:
+        if why or whole_files.read(self.folder, "stop.json") is not None:
             self.signalled, self.message = not why, why
             ended = self.outcome(never_ran=True, refused=bool(why))
             self.finish({**ended, "trouble": self.hook("epilog")})
@@ -78,7 +82,7 @@ class Shim:
         self.kill_all()
         ended = self.outcome()
         with contextlib.suppress(OSError):
-            system.write(self.folder, "outcome.json", ended)  # kept if this shim is killed during the epilog
+            whole_files.write(self.folder, "outcome.json", ended)  # kept if this shim is killed during the epilog
         if self.pump is not None:
             self.pump.finish()
         self.finish({**ended, "trouble": self.hook("epilog")})
@@ -97,15 +101,15 @@ class Shim:
             pause_s = min(LONGEST_KILL_PAUSE_S, 2 * pause_s) if processes == before else KILL_PAUSE_S
             time.sleep(pause_s)
             before = processes
-        never_ran = system.read(self.folder, "ranks.json") is None
+        never_ran = whole_files.read(self.folder, "ranks.json") is None
         unknown = {"lost": True, "never_ran": never_ran, "message": LOST, "at": lost.get("at")}
-        ended = system.read(self.folder, "outcome.json") or unknown
+        ended = whole_files.read(self.folder, "outcome.json") or unknown
         self.finish({**ended, "trouble": self.hook("epilog")})
 
     def write_started(self) -> None:
         """Write that the ranks run, and call the manager; OSError if the disk is full."""
         if self.started is not None:
-            system.write(self.folder, "ranks.json", self.started)
+            whole_files.write(self.folder, "ranks.json", self.started)
             self.started = None
             self.tell("started")
 
@@ -195,7 +199,7 @@ class Shim:
         ended, status = os.waitpid(pid, os.WNOHANG)
         while not ended and time.monotonic() < end:
             signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
-            if name == "prolog" and system.read(self.folder, "stop.json") is not None:
+            if name == "prolog" and whole_files.read(self.folder, "stop.json") is not None:
                 break  # the job is not wanted any more; a SIGTERM without this file is not the manager's
             ended, status = os.waitpid(pid, os.WNOHANG)
         with contextlib.suppress(OSError):
@@ -278,7 +282,7 @@ class Shim:
 
     def stop(self) -> None:
         """The manager asks: signal every rank's group, and set the end of the grace."""
-        request = system.read(self.folder, "stop.json")
+        request = whole_files.read(self.folder, "stop.json")
         if request is None or len(self.codes) == len(self.ranks):
             return
         self.signalled = True
@@ -325,7 +329,7 @@ class Shim:
         while True:  # while the disk is full the attempt counts as alive: better late than lost
             try:
                 self.write_started()
-                system.write(self.folder, "exit.json", ended, durable=True)
+                whole_files.write(self.folder, "exit.json", ended, durable=True)
                 break
             except OSError:
                 time.sleep(DISK_RETRY_S)

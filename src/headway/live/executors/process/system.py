@@ -1,8 +1,7 @@
-"""What the shim and the executor ask of Linux: processes, the time, and files that appear whole. Standard library only."""
+"""What the shim and the executor ask of Linux: processes, control groups and the time. Standard library only."""
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import time
@@ -114,36 +113,3 @@ def stamp() -> dict[str, Any]:
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return {"boot": boot, "monotonic": time.monotonic(), "wall": time.time()}
-
-
-def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
-    """Write aside, for nobody else to read, then rename; `durable` also survives the loss of power."""
-    aside = os.path.join(folder, f".{name}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    os.rename(aside, os.path.join(folder, name))
-    if durable:
-        flush_folder(folder)
-
-
-def flush_folder(folder: str) -> None:
-    """Flush the names in a folder to disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def read(folder: str, name: str) -> dict[str, Any] | None:
-    """What a file says; None if it is not there, or not whole."""
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            content: dict[str, Any] = json.load(file)
-            return content
-    except (OSError, ValueError):
-        return None

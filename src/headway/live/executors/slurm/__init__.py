@@ -1,4 +1,4 @@
-"""The executor for the nodes of a Slurm cluster: one Slurm job per attempt and kind of node. Imports the protocol above it and `slurm`."""
+"""The executor for a Slurm cluster: one Slurm job per attempt and kind of node. Imports the base class above it, `common` and `slurm`."""
 
 from headway.live.executors.slurm.executor import SlurmExecutor
 

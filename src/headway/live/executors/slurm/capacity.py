@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Set
 
 from headway.live.executors import NodeReport
-from headway.slurm.snapshot import AWAY, RESERVED, Share, SlurmNode, Snapshot
+from headway.slurm.snapshot import AWAY, RESERVED, Share, SlurmNode, SlurmSnapshot
 
 POLLS = 3  # a job that starts or ends while Slurm is asked looks like a lost GPU in one of them
 
@@ -16,7 +16,7 @@ class Lost:
     def __init__(self) -> None:
         self._seen: deque[dict[str, int]] = deque(maxlen=POLLS)
 
-    def look(self, snapshot: Snapshot) -> dict[str, int]:
+    def look(self, snapshot: SlurmSnapshot) -> dict[str, int]:
         """The lost GPUs by node, if there are any in all of the last polls."""
         held: Counter[str] = Counter()
         for job in snapshot.jobs.values():
@@ -31,7 +31,7 @@ class Lost:
 
 
 def node_reports(
-    snapshot: Snapshot,
+    snapshot: SlurmSnapshot,
     names: Iterable[str],
     ours: Set[int],
     options: Mapping[str, str],
@@ -67,7 +67,7 @@ def _why_away(node: SlurmNode, reservation: str) -> str:
     return f"{'+'.join(node.state).lower()} in Slurm{f': {node.reason}' if node.reason else ''}"
 
 
-def own_gpus(snapshot: Snapshot, ours: Set[int]) -> Counter[str]:
+def own_gpus(snapshot: SlurmSnapshot, ours: Set[int]) -> Counter[str]:
     """GPUs of each node that Headway's jobs hold."""
     gpus: Counter[str] = Counter()
     for job in snapshot.jobs.values():
@@ -76,7 +76,7 @@ def own_gpus(snapshot: Snapshot, ours: Set[int]) -> Counter[str]:
     return gpus
 
 
-def taken_gpus(snapshot: Snapshot, ours: Set[int]) -> dict[str, int]:
+def taken_gpus(snapshot: SlurmSnapshot, ours: Set[int]) -> dict[str, int]:
     """GPUs of each node that jobs of others hold, or that are of no use without the CPUs and the memory that some job holds, even ours."""
     held, own = dict[str, list[Share]](), own_gpus(snapshot, ours)
     for job in snapshot.jobs.values():

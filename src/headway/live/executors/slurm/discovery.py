@@ -13,7 +13,7 @@ from headway.io.files import write_atomically
 from headway.live.executors import Discovery
 from headway.slurm.fixed import fields
 from headway.slurm.hostlist import expand
-from headway.slurm.requests import Door, Refused, Unreachable
+from headway.slurm.requests import NoAnswer, Rejected, SlurmConnection
 from headway.slurm.snapshot import SlurmNode
 from headway.slurm.topology import read_leaves
 
@@ -31,7 +31,7 @@ def instance_of(data: Path) -> str:
     return path.read_text("ascii").strip()
 
 
-def discover(door: Door, data: Path, options: Mapping[str, str]) -> Discovery:
+def discover(door: SlurmConnection, data: Path, options: Mapping[str, str]) -> Discovery:
     """The nodes with GPUs that a submission with these options may use; as they were last time, while Slurm does not answer."""
     partition = options.get("partition", "")
     try:
@@ -40,12 +40,12 @@ def discover(door: Door, data: Path, options: Mapping[str, str]) -> Discovery:
         data.mkdir(parents=True, exist_ok=True, mode=0o711)
         write_atomically(data / KNOWN, json.dumps({"nodes": [asdict(node) for node in nodes], "leaves": leaves}), 0o644)
         note = ""
-    except Unreachable as error:
+    except NoAnswer as error:
         nodes, leaves = remembered(data)
         if not nodes:
             raise BadInput(f"Slurm does not answer, and nothing is known of its nodes yet: {error}") from None
         note = f"Slurm does not answer ({error}): going on with the {len(nodes)} nodes that it had"
-    except Refused as error:
+    except Rejected as error:
         raise BadInput(f"Slurm's nodes cannot be listed: {error}") from None
     name = f"slurm:{partition}" if partition else "slurm"
     types, features = tuple(node.gpu_type for node in nodes), tuple(node.features for node in nodes)
@@ -54,7 +54,7 @@ def discover(door: Door, data: Path, options: Mapping[str, str]) -> Discovery:
     return Discovery(cluster, note)
 
 
-def usable(door: Door, options: Mapping[str, str]) -> list[SlurmNode]:
+def usable(door: SlurmConnection, options: Mapping[str, str]) -> list[SlurmNode]:
     """Nodes with GPUs that Slurm would give to a submission with these options: it refuses the others, and the job would fail."""
     nodes = [node for node in door.poll().nodes if node.gpus]
     if not nodes:

@@ -1,9 +1,9 @@
 """The Slurm executor: attempts become Slurm jobs on exactly the nodes that were decided, and what happens to them becomes reports.
 
-One thread talks to Slurm: it submits, signals and polls, all jobs in one poll. Between polls it looks into the attempts' folders, where
-ranks leave word at once. While Slurm does not answer, what is to be done waits, with bounded back-off. An attempt is known by the comment
-of its Slurm jobs (job, attempt, part), and a file that only one can make decides who runs a part (script.py): so a submission whose answer
-was lost is found again, and one that is given up never runs.
+One thread talks to Slurm: it submits, signals and polls, all jobs in one poll. Between polls it reads the attempts' folders, where ranks
+write their progress. While Slurm does not answer, requests wait, with bounded back-off. The comment of a Slurm job names its job, attempt
+and part. A file that only one Slurm job can make decides which of them runs a part (script.py). So a submission whose answer was lost is
+recognised later, and one that was given up never runs. The table in states.py decides; this file gathers observations and performs actions.
 """
 
 import contextlib
@@ -14,42 +14,51 @@ from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 
-from headway.errors import BadInput
+from headway.errors import BadInput, HeadwayError
 from headway.io import specs
 from headway.io.units import counted
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
-from headway.live.executors.process.account import account_of
-from headway.live.executors.process.attempts import write_notice
-from headway.live.executors.process.progress import read_progress
+from headway.live.executors import (
+    ENDED,
+    PROGRESSED,
+    STARTED,
+    Capabilities,
+    Discovery,
+    Executor,
+    Launch,
+    NodeReport,
+    Report,
+)
+from headway.live.executors.common.account import account_of
+from headway.live.executors.common.notices import write_notice
+from headway.live.executors.common.progress import read_progress
 from headway.live.executors.slurm import capacity, discovery
-from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, written
+from headway.live.executors.slurm.attempt import Attempt, PartRun, claim_of, read_attempt, written
 from headway.live.executors.slurm.narrow import Narrow
 from headway.live.executors.slurm.outage import Outage
 from headway.live.executors.slurm.prepare import free_port, owner_of, prepare
-from headway.live.executors.slurm.render import Site, read_comment
+from headway.live.executors.slurm.render import SlurmSite, read_comment
+from headway.live.executors.slurm.states import ActionAnswer, AttemptAction, PartState, Sight, Slurm, Withdrawal, step
 from headway.live.fabric.served import fabric_of, with_fabric
-from headway.slurm.answers import Unreadable
+from headway.live.state.records import JobProgress
 from headway.slurm.commands import Commands
-from headway.slurm.requests import Cancel, Door, Refused, Request, Signal, Unreachable
+from headway.slurm.requests import Cancel, Rejected, Request, SlurmConnection, Submit
 from headway.slurm.rest import Rest
-from headway.slurm.snapshot import ANYBODY, SlurmJob, Snapshot
+from headway.slurm.snapshot import ANYBODY, SlurmJob, SlurmSnapshot
 
 POLL_S = 2.0
 LOOK_S = 0.2  # how often folders are looked into
 SHARE = 10.0  # a poll, or a look, that takes a second is repeated after this many seconds at the earliest
 PATIENCE_S = 60.0  # Slurm may take so long to start what should fit at once
 LONGEST_S = 60.0  # but not later than this
-KILL_S = 5.0  # after SIGKILL to the ranks, before the whole Slurm job is cancelled
-APART_S = 5.0  # after one part is over, before the others are ended
 OPTIONS = ("partition", "account", "qos", "reservation", "constraint", "rest", "poll", "fabric")
-BUSY = ("limit", "temporarily", "too many", "already completing")  # what a refusal says that will pass
+BUSY = ("limit", "temporarily", "too many", "already completing")  # in refusals that are worth another try
 
 
-class SlurmExecutor:
-    """Fills the Executor protocol with the nodes of a Slurm cluster."""
+class SlurmExecutor(Executor):
+    """Runs attempts as jobs of a Slurm cluster."""
 
-    enforced = frozenset({"cpus", "memory"})  # by Slurm, as its operator configured it
-    journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
+    # Slurm enforces these limits as its operator configured it.
+    capabilities = Capabilities(copies_output=True, enforced=frozenset({"cpus", "memory"}))
 
     def __init__(self, data: Path, options: dict[str, str] | None = None, *, poll_s: float = POLL_S) -> None:
         settings = dict(options or {})
@@ -59,7 +68,7 @@ class SlurmExecutor:
         rest = settings.pop("rest", "")
         settings.pop("poll", None)
         self.fabric = fabric_of(settings.pop("fabric")) if "fabric" in settings else None
-        self.door: Door = Rest(rest) if rest else Commands()
+        self.door: SlurmConnection = Rest(rest) if rest else Commands()
         self.options, self.patience_s = settings, PATIENCE_S
         self.outage = Outage()
         self._attempts: dict[tuple[int, int], Attempt] = {}
@@ -69,7 +78,7 @@ class SlurmExecutor:
         self._nodes: list[NodeReport] = []
         self._nodes_new = False
         self._lost, self._narrow = capacity.Lost(), Narrow()
-        self._site = Site("", settings, {})
+        self._site = SlurmSite("", settings, {})
         self._lock = threading.RLock()
         self._poke = threading.Event()
         self._wake: Callable[[], None] = lambda: None
@@ -80,29 +89,29 @@ class SlurmExecutor:
     # ---- the hooks
 
     def discover(self) -> Discovery:
-        """The nodes with GPUs of Slurm, or of one partition."""
+        """Return the nodes with GPUs of Slurm, or of one partition."""
         discovered = discovery.discover(self.door, self.data, self.options)
         return Discovery(with_fabric(discovered.cluster, self.fabric), discovered.note) if self.fabric else discovered
 
     def check_user(self, user: str) -> None:
-        """Under root, a user needs an account; it is the one that the Slurm jobs run under."""
+        """Refuse a user without an account, if the manager runs as root. Slurm jobs run under that account."""
         account_of(user)
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Look at Slurm once, so that the first decision knows which nodes there are; then begin to watch."""
+        """Poll once, so that the first decision has the nodes; then begin to watch."""
         self.runs.mkdir(parents=True, exist_ok=True, mode=0o711)
         nodes, _ = discovery.remembered(self.data)
         if not nodes:
             self.discover()
             nodes, _ = discovery.remembered(self.data)
-        self._site = Site(discovery.instance_of(self.data), self.options, {node.name: node for node in nodes})
+        self._site = SlurmSite(discovery.instance_of(self.data), self.options, {node.name: node for node in nodes})
         self._wake = wake
         self._try(self._poll)
         self._thread = threading.Thread(target=self._run, name="slurm", daemon=True)
         self._thread.start()
 
     def start(self, launch: Launch) -> None:
-        """Write down what is to run; the thread submits it."""
+        """Write the files of an attempt; the thread submits it."""
         key = (launch.job, launch.attempt)
         with self._lock:
             if key in self._attempts or owner_of(self.folder(*key)) == launch.journal:
@@ -135,7 +144,7 @@ class SlurmExecutor:
                 write_notice(known_attempt.folder, until)
 
     def adopt(self, job: int, attempt: int) -> None:
-        """Watch it from now on; its folder and the next poll say how it is."""
+        """Watch an attempt; its folder and the next poll give its state."""
         with self._lock:
             if (job, attempt) in self._attempts:
                 return
@@ -151,17 +160,17 @@ class SlurmExecutor:
         self._poke.set()
 
     def reports(self) -> list[Report]:
-        """Everything seen since the last call."""
+        """Return the reports since the last call."""
         return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def node_reports(self) -> list[NodeReport]:
-        """How the nodes are, if Slurm was asked since the last call."""
+        """Return the states of all nodes, if Slurm was polled since the last call."""
         with self._lock:
             new, self._nodes_new = self._nodes_new, False
             return self._nodes if new else []
 
     def remarks(self) -> str:
-        """What people should know while jobs wait: that Slurm does not answer, or that others use GPUs."""
+        """Return a remark for waiting jobs: Slurm does not answer, or GPUs are used outside Headway."""
         now = time.monotonic()
         with self._lock:
             taken = sum(node.taken for node in self._nodes)
@@ -170,7 +179,7 @@ class SlurmExecutor:
             return "; ".join(filter(None, [self.outage.words(now), used, self._narrow.words(now)]))
 
     def logs(self, job: int, attempt: int) -> list[Path]:
-        """Logs in the order of ranks."""
+        """Return the logs in the order of ranks."""
         paths = self.folder(job, attempt).glob("rank-*.log")
         return sorted(paths, key=lambda path: int(path.stem.partition("-")[2]))
 
@@ -182,7 +191,7 @@ class SlurmExecutor:
             self._thread.join()
 
     def folder(self, job: int, attempt: int) -> Path:
-        """Where everything about an attempt lies."""
+        """Return the folder of an attempt."""
         return self.runs / str(job) / str(attempt)
 
     # ---- the thread
@@ -193,91 +202,88 @@ class SlurmExecutor:
             now = time.monotonic()
             if now >= self._poll_at and self._try(self._poll):
                 took = time.monotonic() - now
-                self._poll_at = now + max(self.poll_s, min(SHARE * took, LONGEST_S))
+                # If a request failed after the poll, `_poll_at` is when the outage allows the next one.
+                self._poll_at = max(self._poll_at, now + max(self.poll_s, min(SHARE * took, LONGEST_S)))
             now = time.monotonic()
             if now >= self._look_at:
-                with self._lock:
-                    for key in list(self._attempts):
-                        with contextlib.suppress(
-                            OSError
-                        ):  # out of descriptors, or a file system that stutters: at the next look
-                            self._look(key)
+                for attempt in self._known():
+                    with contextlib.suppress(OSError):  # too few descriptors, for example: at the next look
+                        self._look(attempt)
                 self._look_at = now + max(LOOK_S, SHARE * (time.monotonic() - now))
             seconds = min(self._poll_at, self._look_at) - time.monotonic()
             self._poke.wait(max(0.005, seconds))
             self._poke.clear()
 
+    def _known(self) -> list[Attempt]:
+        """Return the attempts that are not over."""
+        with self._lock:
+            return list(self._attempts.values())
+
     def _try(self, talk: Callable[[], None]) -> bool:
-        """Talk to Slurm, unless it is too early after a failure; after one, the first thing to try again is a poll."""
+        """Talk to Slurm, unless it is too early after a failure. The first request after a failure is a poll."""
         if self.outage.waits(time.monotonic()):
             return False
         try:
             talk()
-        except (Unreachable, Refused, Unreadable) as error:  # a poll that is refused is as good as no answer
-            self.outage.failed(str(error), time.monotonic())
-            self._poll_at = self.outage.again_at
-            return False
         except Exception as error:  # whatever it is, jobs must not wait for a thread that has ended
-            self.outage.failed(f"{type(error).__name__}: {error}", time.monotonic())
-            self._poll_at = self.outage.again_at
+            self._failed(error)
             return False
         return True
 
+    def _failed(self, error: Exception) -> None:
+        """Note that Slurm did not answer; a poll that is refused is as good as no answer."""
+        words = str(error) if isinstance(error, HeadwayError) else f"{type(error).__name__}: {error}"
+        self.outage.failed(words, time.monotonic())
+        self._poll_at = self.outage.again_at
+
+    # ---- transitions
+
     def _act(self) -> None:
-        """Submit what is wanted, and carry on with stops."""
-        with self._lock:
-            wanted = [(a, part) for a in self._attempts.values() for part in a.parts if part.submit and not part.unsure]
-        for attempt, part in wanted:
-            if self._closing:
-                return
-            self._submit(attempt, part)
-        with self._lock:
-            stopping = [attempt for attempt in self._attempts.values() if attempt.stop is not None]
-        for attempt in stopping:
-            self._carry_on(attempt)
+        """Take the transitions that need no news of Slurm or of the folder: submissions, stops, withdrawals."""
+        for attempt in self._known():
+            for part in attempt.parts:
+                if self._closing:
+                    return
+                if part.state is PartState.PREPARED or attempt.stop or attempt.withdrawal is not Withdrawal.NONE:
+                    self._step(attempt, part, attempt.sight(part, time.monotonic()))
 
-    def _submit(self, attempt: Attempt, part: PartRun) -> None:
-        with self._lock:
-            if attempt.stop is not None or part.submit is None:
-                part.revoked = part.submit is not None
-                return
-            request, part.sent_at, part.unsure = part.submit, time.monotonic(), True
-        try:
-            number = self.door.send(request)
-        except Unreachable:  # perhaps it was accepted: the next poll says
+    def _step(self, attempt: Attempt, part: PartRun, sight: Sight) -> None:
+        """Perform the action of a part's transition, and take the state that follows from the answer."""
+        row = step(part.state, sight)
+        if row is not None:
+            answer = self._perform(row.action, attempt, part) if row.action else ActionAnswer.DONE
+            part.enter(row.after(part.state, answer), time.monotonic())
+
+    def _perform(self, action: AttemptAction, attempt: Attempt, part: PartRun) -> ActionAnswer:
+        if action is AttemptAction.FORBID:
+            return ActionAnswer.DONE if attempt.forbid(attempt.parts.index(part)) else ActionAnswer.REFUSED
+        if action is AttemptAction.WITHDRAW:
+            self._withdraw(attempt, part)
+            return ActionAnswer.DONE
+        answer, words = self._send(attempt.request(action, part))
+        if action is AttemptAction.SUBMIT:
             part.sent_at = time.monotonic()
-            raise
-        except Refused as error:
-            with self._lock:
-                part.unsure = False
-                attempt.late = any(word in str(error).lower() for word in BUSY)
-                attempt.refusal = "" if attempt.late else str(error)
-                part.revoked = True
-            return
-        with self._lock:
-            part.slurm, part.submit, part.unsure = int(number), None, False
-        self.outage.over()
+            if answer is ActionAnswer.DONE:
+                part.slurm = int(words)
+                self.outage.over()
+            elif answer is ActionAnswer.REFUSED:
+                busy = any(word in words.lower() for word in BUSY)
+                attempt.withdraw(Withdrawal.LATE if busy else Withdrawal.REFUSED, words)
+        attempt.killed |= action is AttemptAction.KILL and answer in (ActionAnswer.DONE, ActionAnswer.REFUSED)
+        return answer
 
-    def _carry_on(self, attempt: Attempt) -> None:
-        """The signal first; SIGKILL after the grace; the end of the whole Slurm job if that does not help."""
-        stop, now = attempt.stop, time.time()
-        for part in attempt.parts:
-            if stop is None or part.slurm is None or part.over_since is not None:
-                continue
-            if not part.told:
-                up = attempt.gone_up
-                self._send(Signal(part.slurm, stop.signal) if up else Cancel((part.slurm,)))
-                part.told = True
-            elif now >= stop.until and not part.killed:
-                self._send(Signal(part.slurm, "SIGKILL", 0))
-                part.killed = True
-            elif now >= stop.until + KILL_S and part.killed and now < stop.until + KILL_S + 2 * LOOK_S:
-                self._send(Cancel((part.slurm,)))
-
-    def _send(self, request: Request) -> None:
-        """Send; what Slurm refuses here is about a job that is over already."""
-        with contextlib.suppress(Refused):
-            self.door.send(request)
+    def _send(self, request: Request) -> tuple[ActionAnswer, str]:
+        """Send a request; return the answer with Slurm's words, or the number of a submitted job."""
+        if self.outage.waits(time.monotonic()):
+            return ActionAnswer.NOT_SENT, ""
+        try:
+            words = self.door.send(request)
+            return ActionAnswer.DONE, str(int(words)) if isinstance(request, Submit) else words
+        except Rejected as error:  # of a signal or a cancellation: the job is over already
+            return ActionAnswer.REFUSED, str(error)
+        except Exception as error:  # perhaps it was carried out
+            self._failed(error)
+            return ActionAnswer.UNANSWERED, ""
 
     # ---- polls
 
@@ -285,7 +291,6 @@ class SlurmExecutor:
         began = time.monotonic()
         snapshot = self.door.poll()
         self.outage.over()
-        extra: list[int] = []
         with self._lock:
             self._narrow.look(snapshot)
             ours: dict[tuple[int, int, int], list[SlurmJob]] = {}
@@ -296,56 +301,58 @@ class SlurmExecutor:
             self._owners = {
                 key[:2]: self._owners[key[:2]] for key in ours
             }  # of the others Slurm knows nothing any more
-            numbers = {job.id for jobs in ours.values() for job in jobs}
-            for attempt in self._attempts.values():
-                for number, part in enumerate(attempt.parts):
-                    own_jobs = ours.pop((attempt.job, attempt.number, number), [])
-                    extra += self._match(attempt, number, part, own_jobs, began)
-            extra += [
-                job.id for key, jobs in ours.items() if self._given_up(key) for job in jobs if job.holds or job.waits
-            ]
             self._over &= self._owners.keys()
-            self._see_nodes(snapshot, numbers)
-        for number in extra:
-            self._send(Cancel((number,)))
+            known = self._known()
+            self._see_nodes(snapshot, {job.id for jobs in ours.values() for job in jobs})
+        surplus: list[SlurmJob] = []
+        for attempt in known:
+            for number in range(len(attempt.parts)):
+                jobs = ours.pop((attempt.job, attempt.number, number), [])
+                surplus += self._match(attempt, number, jobs, began)
+        surplus += [job for key, jobs in ours.items() if self._given_up(key) for job in jobs]
+        for job in surplus:
+            if step(PartState.OVER, Sight(news_of(job))):
+                self._send(Cancel((job.id,)))
+        self._act()
 
-    def _match(self, attempt: Attempt, number: int, part: PartRun, jobs: list[SlurmJob], began: float) -> list[int]:
-        """Compare a part with what Slurm knows of it; returns Slurm jobs that are too many."""
-        if part.unsure and part.sent_at > began:
-            return []  # submitted while Slurm was asked
-        sure = len(jobs) == 1 and jobs[0].id == part.slurm  # no need to look which of several runs
+    def _match(self, attempt: Attempt, number: int, jobs: list[SlurmJob], began: float) -> list[SlurmJob]:
+        """Compare a part with what Slurm knows of it, and take the transition; return the Slurm jobs that are too many."""
+        part = attempt.parts[number]
+        if part.state is PartState.PREPARED:  # a Slurm job with its comment is of a lost journal
+            return []
+        sure = len(jobs) == 1 and jobs[0].id == part.slurm  # then the claim file need not be read
         claimed = "" if sure else attempt.claimed(number)
-        # Of several the one that claimed the part, then the one that we know of, then the first.
+        # Prefer the Slurm job that claimed the part, then the one that was submitted last, then the first.
         mine = min(jobs, key=lambda job: (str(job.id) != claimed, job.id != part.slurm, job.id), default=None)
         if mine is None:
-            self._missing(attempt, number, part, claimed)
+            self._step(attempt, part, attempt.sight(part, began, slurm=Slurm.MISSING, claim=claim_of(claimed)))
             return []
         if part.slurm != mine.id:
-            part.over_since = None
-        part.slurm, part.unsure, part.submit, part.seen, part.gone_since = mine.id, False, None, mine, None
-        if not mine.holds and not mine.waits and part.over_since is None:
-            part.over_since = time.monotonic()
-        part.sent_at = part.sent_at or began  # an earlier manager sent it: patience begins anew
-        if not attempt.late:
-            attempt.lacks = self._narrow.lacks(attempt.job, mine, part.asked, time.monotonic())
-            too_long = mine.waits and time.monotonic() - part.sent_at > self.patience_s
-            if too_long and mine.reason == "Resources" and len(attempt.nodes) == 1:
-                self._narrow.shut(attempt.nodes, time.monotonic())
-            attempt.late = too_long or bool(attempt.lacks)
-        late = [part_run.slurm for part_run in attempt.parts if attempt.late and part_run.slurm is not None]
-        return [job.id for job in jobs if job is not mine and (job.holds or job.waits)] + late
+            part.slurm = mine.id
+            self._step(attempt, part, attempt.sight(part, began, slurm=Slurm.REPLACED))
+        part.seen, part.sent_at = mine, part.sent_at or began  # an earlier manager sent it: patience begins anew
+        self._step(attempt, part, attempt.sight(part, began, slurm=news_of(mine)))
+        if attempt.withdrawal is Withdrawal.NONE:
+            self._step(attempt, part, attempt.sight(part, began, late=self._is_late(attempt, part, mine)))
+        return [job for job in jobs if job is not mine]
 
-    def _missing(self, attempt: Attempt, number: int, part: PartRun, claimed: str) -> None:
-        """Slurm does not know the part: it was never accepted, or it is gone."""
-        if part.unsure and not attempt.adopted and not claimed:
-            part.unsure = False  # submit it again; if the first submission turns up all the same, only one of them runs
-        elif part.unsure and attempt.forbid(number):
-            part.unsure, part.revoked = False, True
-        elif part.slurm is not None or claimed:
-            part.gone_since = part.gone_since if part.gone_since is not None else time.monotonic()
+    def _is_late(self, attempt: Attempt, part: PartRun, job: SlurmJob) -> bool:
+        """Return whether a part waits for too long, or for resources that its nodes lack; note these in `part.lacks`."""
+        now = time.monotonic()
+        with self._lock:
+            part.lacks = self._narrow.lacks(attempt.job, job, part.asked, now)
+        return bool(part.lacks) or (job.waits and now - part.sent_at > self.patience_s)
+
+    def _withdraw(self, attempt: Attempt, part: PartRun) -> None:
+        """Give up an attempt that Slurm does not start; the next one is not sent to the same node at once."""
+        reason = part.seen.reason if part.seen else ""
+        if not part.lacks and reason == "Resources" and len(attempt.nodes) == 1:
+            with self._lock:
+                self._narrow.shut(attempt.nodes, time.monotonic())
+        attempt.withdraw(Withdrawal.LATE, part.lacks or reason or "no reason given")
 
     def _may_be(self, key: tuple[int, int], job: SlurmJob) -> bool:
-        """Whether a Slurm job that says so can be this attempt: anybody may write a comment, but not run under its account."""
+        """Return whether a Slurm job with the comment of an attempt is its own: any user can copy the comment, but not the account."""
         if key not in self._owners:
             known_attempt = self._attempts.get(key) or read_attempt(self.folder(*key), *key)
             if known_attempt is None:
@@ -356,8 +363,8 @@ class SlurmExecutor:
     def _given_up(self, key: tuple[int, int, int]) -> bool:
         return key[:2] in self._over or (self.folder(*key[:2]) / "revoked").exists()
 
-    def _see_nodes(self, snapshot: Snapshot, ours: Set[int]) -> None:
-        self._site = Site(
+    def _see_nodes(self, snapshot: SlurmSnapshot, ours: Set[int]) -> None:
+        self._site = SlurmSite(
             self._site.instance, self.options, {node.name: node for node in snapshot.nodes} or self._site.nodes
         )
         known, _ = discovery.remembered(self.data) if not self._nodes else ([], [])
@@ -370,34 +377,41 @@ class SlurmExecutor:
 
     # ---- folders
 
-    def _look(self, key: tuple[int, int]) -> None:
-        """Look at the files of an attempt, and report what is new."""
-        attempt, now = self._attempts[key], time.monotonic()
-        if not attempt.started and attempt.gone_up:
-            attempt.started = True
-            self._narrow.started(attempt.job)
-            self._tell(Report(STARTED, *key, at=written(attempt.own / "go")))
+    def _look(self, attempt: Attempt) -> None:
+        """Look at the files of an attempt, take the transitions, and report what is new."""
+        now = time.monotonic()
+        for number, part in enumerate(attempt.parts):
+            self._step(attempt, part, attempt.look(number, now))
         progress, attempt.reported = read_progress(attempt.own / "report.json", attempt.reported)
-        over = [attempt.part_over(number, now) for number in range(len(attempt.parts))]
-        if not all(over):
-            if progress:
-                self._tell(Report(PROGRESSED, *key, progress=progress))
-            if any(over):
-                self._end_others(attempt, over, now)
-            return
-        report = attempt.report()
+        while action := attempt.next(time.monotonic()):
+            if action is AttemptAction.REPORT_END:
+                self._end(attempt, progress)
+                return
+            if action is AttemptAction.REPORT_START:
+                with self._lock:
+                    self._narrow.started(attempt.job)
+                self._tell(Report(STARTED, attempt.job, attempt.number, at=written(attempt.own / "go")))
+            if action is AttemptAction.STOP:
+                with self._lock:
+                    attempt.ask_to_stop("SIGTERM", 0.0)
+        if progress:
+            self._tell(Report(PROGRESSED, attempt.job, attempt.number, progress=progress))
+
+    def _end(self, attempt: Attempt, progress: JobProgress | None) -> None:
+        """Report the end of an attempt, and forget it."""
+        key, report = (attempt.job, attempt.number), attempt.report()
         if report.lost:
             attempt.revoke()
-        del self._attempts[key]
-        self._over.add(key)
-        self._tell(replace(report, progress=progress, at=attempt.ended_at()))
-
-    def _end_others(self, attempt: Attempt, over: list[bool], now: float) -> None:
-        """One part is over: the others cannot go on without it."""
-        attempt.seen_over = attempt.seen_over or now
-        if attempt.stop is None and now - attempt.seen_over >= APART_S:
-            attempt.ask_to_stop("SIGTERM", 0.0)
+        with self._lock:
+            del self._attempts[key]
+            self._over.add(key)
+            self._tell(replace(report, progress=progress, at=attempt.ended_at()))
 
     def _tell(self, report: Report) -> None:
         self._reports.append(report)
         self._wake()
+
+
+def news_of(job: SlurmJob) -> Slurm:
+    """Return the news of a polled Slurm job."""
+    return Slurm.WAITS if job.waits else Slurm.HOLDS if job.holds else Slurm.ENDED

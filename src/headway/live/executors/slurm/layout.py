@@ -12,7 +12,7 @@ from headway.live.executors import Launch
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankPlace:
     """One rank: the node, its number there and in its group, and the first and the number of its GPUs among the attempt's on that node."""
 
     rank: int
@@ -25,15 +25,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayoutPart:
     """The nodes, in order, on which the attempt has the same number of GPUs, and the ranks there, in order."""
 
     nodes: tuple[str, ...]
     gpus: int
-    ranks: tuple[Place, ...]
+    ranks: tuple[RankPlace, ...]
 
 
-def layout(launch: Launch) -> tuple[Part, ...]:
+def layout(launch: Launch) -> tuple[LayoutPart, ...]:
     """The parts of an attempt; the one with rank 0 comes first."""
     on: dict[str, int] = {}
     offsets = []  # of each GPU on its node
@@ -43,7 +43,7 @@ def layout(launch: Launch) -> tuple[Part, ...]:
     places = _as_asked(launch, offsets) or _by_node(launch, on, offsets)
     sizes = list(dict.fromkeys(on[place.node] for place in places))
     return tuple(
-        Part(
+        LayoutPart(
             tuple(dict.fromkeys(place.node for place in places if on[place.node] == size)),
             size,
             tuple(place for place in places if on[place.node] == size),
@@ -52,7 +52,7 @@ def layout(launch: Launch) -> tuple[Part, ...]:
     )
 
 
-def _as_asked(launch: Launch, offsets: list[int]) -> list[Place]:
+def _as_asked(launch: Launch, offsets: list[int]) -> list[RankPlace]:
     """Groups of ranks as the job asked for nodes; several may share a node, but none may be on two."""
     spec, places = launch.spec, []
     per = spec.resources.accelerators
@@ -62,11 +62,11 @@ def _as_asked(launch: Launch, offsets: list[int]) -> list[Place]:
         if any(launch.nodes[gpu] != node for gpu in own):
             return []
         for local in range(spec.tasks):
-            places.append(Place(group * spec.tasks + local, node, local, spec.tasks, group, offsets[own[0]], per))
+            places.append(RankPlace(group * spec.tasks + local, node, local, spec.tasks, group, offsets[own[0]], per))
     return places
 
 
-def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[Place]:
+def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[RankPlace]:
     """A rank per GPU, grouped by the nodes that they are on."""
     spec = launch.spec
     if spec.tasks != spec.resources.accelerators:
@@ -77,5 +77,6 @@ def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[Pla
         )
     groups = {node: number for number, node in enumerate(on)}
     return [
-        Place(rank, node, offsets[rank], on[node], groups[node], 0, on[node]) for rank, node in enumerate(launch.nodes)
+        RankPlace(rank, node, offsets[rank], on[node], groups[node], 0, on[node])
+        for rank, node in enumerate(launch.nodes)
     ]

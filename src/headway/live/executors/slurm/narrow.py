@@ -8,7 +8,7 @@ withheld for a while, in which the job is placed on another node or waits.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from headway.slurm.snapshot import Share, SlurmJob, Snapshot
+from headway.slurm.snapshot import Share, SlurmJob, SlurmSnapshot
 
 WAIT_S = 10.0  # Slurm may take so long to see that those who were there before have ended
 SHUT_S = 30.0  # longer than a manager waits before it tries again
@@ -26,7 +26,7 @@ class Narrow:
         self._times: Counter[int] = Counter()  # that a job was taken back: each time it is given twice as long
         self._shut: dict[str, float] = {}
 
-    def look(self, snapshot: Snapshot) -> None:
+    def look(self, snapshot: SlurmSnapshot) -> None:
         """See what jobs leave free; what a job holds that is about to end counts as free."""
         held: dict[str, list[Share]] = {}
         for job in snapshot.jobs.values():

@@ -9,15 +9,15 @@ from headway.errors import BadInput
 from headway.io.accounts import own_account
 from headway.io.files import write_atomically
 from headway.live.executors import Launch
-from headway.live.executors.process.account import account_of
-from headway.live.executors.process.render import environment_of
-from headway.live.executors.process.system import read, write
+from headway.live.executors.common.account import account_of
+from headway.live.executors.common.environment import environment_of
+from headway.live.executors.common.whole_files import read, write
 from headway.live.executors.slurm.attempt import Attempt, PartRun, saved
-from headway.live.executors.slurm.render import PORTS, Site, render
+from headway.live.executors.slurm.render import PORTS, SlurmSite, render
 from headway.slurm.requests import Submit
 
 
-def prepare(launch: Launch, folder: Path, port: int, site: Site) -> Attempt:
+def prepare(launch: Launch, folder: Path, port: int, site: SlurmSite) -> Attempt:
     """Make the folder; the attempt is known to the next manager from here on."""
     if launch.prolog or launch.epilog:
         raise BadInput(
@@ -43,7 +43,7 @@ def prepare(launch: Launch, folder: Path, port: int, site: Site) -> Attempt:
             os.chown(folder / made, who.pw_uid, who.pw_gid)
     for name, text in launch.files.items():
         write_atomically(folder / name, text)
-    parts = [PartRun(each, asked=each.options) for each in as_user]
+    parts = [PartRun(submit=each) for each in as_user]
     uid = who.pw_uid if who else os.geteuid()
     attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port, uid)
     write(str(folder), "launch.json", {**saved(attempt), "journal": launch.journal}, durable=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from headway.io.numbers import plain_whole
 from headway.live.executors import Launch
-from headway.live.executors.process.render import job_environment, output_path
-from headway.live.executors.slurm.layout import Part, layout
+from headway.live.executors.common.environment import job_environment, output_path
+from headway.live.executors.slurm.layout import LayoutPart, layout
 from headway.live.executors.slurm.script import batch_script
 from headway.slurm.requests import Submit
 from headway.slurm.snapshot import SlurmNode
@@ -18,7 +18,7 @@ LIMIT_MARGIN_S = 300.0  # Slurm's own limit comes this much later: Headway stops
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SlurmSite:
     """What holds for all submissions: who submits, and what an operator chose in `--executor "slurm?partition=gpu"`."""
 
     instance: str
@@ -41,7 +41,7 @@ def read_comment(comment: str, instance: str) -> tuple[int, int, int] | None:
     return None if job is None or attempt is None or part is None else (job, attempt, part)
 
 
-def render(launch: Launch, folder: str, port: int, base: Mapping[str, str], site: Site) -> list[Submit]:
+def render(launch: Launch, folder: str, port: int, base: Mapping[str, str], site: SlurmSite) -> list[Submit]:
     """One submission per part."""
     parts = layout(launch)
     first = parts[0].nodes[0]
@@ -67,13 +67,13 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str], site
     ]
 
 
-def _copies(part: Part, outputs: Mapping[int, str | None]) -> dict[str, str]:
+def _copies(part: LayoutPart, outputs: Mapping[int, str | None]) -> dict[str, str]:
     """Where copies of the logs of a part go, a line per rank, if the job asks for any."""
     lines = [outputs[place.rank] or "" for place in part.ranks]
     return {"HEADWAY_OUTPUTS": "\n".join(lines)} if any(lines) else {}
 
 
-def _options(launch: Launch, part: Part, number: int, folder: str, site: Site) -> dict[str, str]:
+def _options(launch: Launch, part: LayoutPart, number: int, folder: str, site: SlurmSite) -> dict[str, str]:
     spec = launch.spec
     options = {
         "job-name": spec.name or f"{MARK}-{launch.job}.{launch.attempt}",
@@ -97,7 +97,7 @@ def _options(launch: Launch, part: Part, number: int, folder: str, site: Site) -
     return options
 
 
-def _cpus(launch: Launch, part: Part, site: Site) -> int:
+def _cpus(launch: Launch, part: LayoutPart, site: SlurmSite) -> int:
     """CPUs on each node: as asked for, otherwise the share of its GPUs."""
     asked = launch.spec.resources.cpus
     if asked:
@@ -106,7 +106,7 @@ def _cpus(launch: Launch, part: Part, site: Site) -> int:
     return max(1, min(shares, default=1))
 
 
-def _memory_mb(launch: Launch, part: Part, site: Site) -> int:
+def _memory_mb(launch: Launch, part: LayoutPart, site: SlurmSite) -> int:
     """The same of memory; 0: Slurm's default."""
     asked = launch.spec.resources.memory
     if asked:
@@ -114,5 +114,5 @@ def _memory_mb(launch: Launch, part: Part, site: Site) -> int:
     return min((node.memory_mb * part.gpus // node.gpus for node in _known(part, site)), default=0)
 
 
-def _known(part: Part, site: Site) -> list[SlurmNode]:
+def _known(part: LayoutPart, site: SlurmSite) -> list[SlurmNode]:
     return [site.nodes[name] for name in part.nodes if name in site.nodes and site.nodes[name].gpus]

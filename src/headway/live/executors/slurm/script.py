@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 
 from headway.live.executors import Launch
-from headway.live.executors.slurm.layout import Part
+from headway.live.executors.slurm.layout import LayoutPart
 
 FENCE_S = 5  # how often a rank looks whether its attempt was given up; shorter than the first back-off of a retry
 SIGNALS = "HUP INT QUIT USR1 USR2 TERM CONT"
@@ -107,7 +107,7 @@ exit "${hw_code:-0}"
 """
 
 
-def batch_script(launch: Launch, part: Part, number: int, environment: Mapping[str, str]) -> str:
+def batch_script(launch: Launch, part: LayoutPart, number: int, environment: Mapping[str, str]) -> str:
     """The script of one part."""
     rows = (f"{p.rank}:{p.local}:{p.locals}:{p.group}:{p.first}:{p.gpus}" for p in part.ranks)
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())

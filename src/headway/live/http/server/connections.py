@@ -1,22 +1,22 @@
-"""The connections of the manager's server: how long a request's headers may take, and how many connections anybody holds.
+"""The connections of the manager's server: limits on what uvicorn waits for without end.
 
-A connection is a stranger's until a request on it carries a token. Of strangers, an address holds so many, and a new one takes the place
-of the oldest: thousands of half-sent requests push each other out, while one that sends its request at once is answered. Connections of
-a token are bounded per token. So neither fills the server for the others; the manager's owner comes in from a flooded address too.
-What one request may send before it is looked at is bounded as well: the parser itself would keep headers without end.
+The headers of a request have a time limit and a size, and so does the handshake of TLS. Connections that have not shown a token are
+few, and a new one takes the place of the oldest: half-sent requests push each other out, while a request that is sent at once is
+answered. Clients check who accepted a connection before they send: half-sent requests leave them time for that. Only the
+interfaces of asyncio, ASGI and uvicorn's configuration are used.
 """
 
 import asyncio
 import contextlib
 import resource
 import ssl
-from collections.abc import Callable
+from collections.abc import MutableMapping
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.utils import get_remote_addr
 
 from headway.live.http.problems import MEDIA_TYPE, problem
 
@@ -27,263 +27,263 @@ KEEP_ALIVE_S = 75
 # cut into chunks that cost a few times as much, and what follows it.
 MOST_HEADER_BYTES = 1 << 17
 MOST_REQUEST_BYTES = 1 << 23
-# Connections of one address that have sent no token yet. On loopback all users share the address.
-MOST_STRANGERS = 128
-MOST_PER_TOKEN = 256
+MOST_STRANGERS = 128  # connections that have not shown a token
 MOST_CONNECTIONS = 4096
 # Files that the manager opens beside connections: journal, logs, locks.
 OTHER_FILES = 256
 # When the manager stops: answers that go on (logs, events) are cut off after this long, and what is left then after that.
 STREAMS_WITHIN_S, STOP_WITHIN_S = 0.3, 2
-
-
-class Held(Protocol):
-    """A connection as the book sees it."""
-
-    holder: tuple[str, str]  # stranger and an address, or token and its name
-    transport: Any
-
-    @property
-    def busy(self) -> bool:
-        """Whether a request on it is being answered."""
+EXTENSION = "headway.connection"  # of the scope of a request: its Connection
+Message = MutableMapping[str, Any]
+Address = tuple[Any, Any]  # of a connection: that of the client, and the server's
 
 
 class Connections:
-    """Who holds which connections, the oldest first."""
+    """All connections, the oldest first."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS, strangers: int = MOST_STRANGERS, of_token: int = MOST_PER_TOKEN):
-        self.most, self.most_of = most, {"stranger": strangers, "token": of_token}
-        self._held: dict[tuple[str, str], dict[Held, None]] = {}
-        self._count = 0
+    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+        self.most = most
+        self._strangers: dict[Connection, None] = {}
+        # Strangers that have sent something, in the order of their first bytes.
+        self._begun: dict[Connection, None] = {}
+        self._known: dict[Connection, None] = {}
+        self.by_address: dict[Address, Connection] = {}
 
-    def add(self, connection: Held) -> None:
-        """Take in a connection, at the cost of an older one if there are too many."""
-        self._count += 1
-        held = self._held.setdefault(connection.holder, {})
-        held[connection] = None
-        if len(held) > self.most_of[connection.holder[0]]:
-            self._evict(held, connection)
-        elif self._count > self.most:
-            # Whoever holds most gives one back; strangers first.
-            most = max(self._held.values(), key=lambda each: (next(iter(each)).holder[0] == "stranger", len(each)))
-            self._evict(most, connection)
+    def add(self, connection: "Connection") -> None:
+        """Add a connection, and close an older one if there are too many: one without a token if possible."""
+        self._strangers[connection] = None
+        self.by_address[connection.address] = connection
+        too_many = len(self._strangers) + len(self._known) > self.most
+        if len(self._strangers) > MOST_STRANGERS or (too_many and len(self._strangers) > 1):
+            half_sent = [each for each in self._begun if not each.processing]
+            if 2 * len(half_sent) > len(self._strangers):  # they are the flood: leave alone what has sent nothing yet
+                half_sent[0].abort()
+            else:
+                self._evict(self._strangers)
+        elif too_many:
+            self._evict(self._known)
 
-    def drop(self, connection: Held) -> None:
-        """Forget a connection that is closed or changes hands."""
-        held = self._held.get(connection.holder, {})
-        if connection in held:
-            self._count -= 1
-            del held[connection]
-            if not held:
-                del self._held[connection.holder]
+    def begin(self, connection: "Connection") -> None:
+        """Note that the connection has sent something."""
+        if connection in self._strangers:
+            self._begun[connection] = None
 
-    def close(self) -> None:
-        """Let go of strangers that are not being answered."""
-        for held in list(self._held.values()):
-            for each in list(held):
-                if each.holder[0] == "stranger" and not each.busy:
-                    self.drop(each)
-                    each.transport.abort()
+    def recognize(self, connection: "Connection") -> None:
+        """Note that a request on the connection carried a valid token."""
+        if connection in self._strangers:
+            del self._strangers[connection]
+            self._begun.pop(connection, None)
+            self._known[connection] = None
 
-    def _evict(self, held: dict[Held, None], newest: Held) -> None:
-        """Close the oldest that is not being answered; the oldest of all where all others are: the newest has not been heard yet."""
-        others = [each for each in held if each is not newest] or [newest]
-        oldest = next((each for each in others if not each.busy), others[0])
-        self.drop(oldest)
-        oldest.transport.abort()
+    def drop(self, connection: "Connection") -> None:
+        """Forget a connection that is closed."""
+        self._strangers.pop(connection, None)
+        self._begun.pop(connection, None)
+        self._known.pop(connection, None)
+        if self.by_address.get(connection.address) is connection:
+            del self.by_address[connection.address]
+
+    def close_strangers(self) -> None:
+        """Close connections without a token whose requests are not being processed."""
+        for connection in [each for each in self._strangers if not each.processing]:
+            connection.abort()
+
+    def cut_streams(self) -> None:
+        """Close connections whose answers have begun and go on."""
+        for connection in [each for each in (*self._strangers, *self._known) if each.answering]:
+            connection.abort()
+
+    def _evict(self, connections: "dict[Connection, None]") -> None:
+        """Close the oldest whose request is not being processed, or the oldest, but not the newest: nothing of it was read yet."""
+        older = list(connections)[:-1] or list(connections)
+        next((each for each in older if not each.processing), older[0]).abort()
 
 
-class Connection(HttpToolsProtocol):
-    """Uvicorn's connection with a time limit on headers and an entry in the book."""
+class Connection(asyncio.Protocol):
+    """One connection. What arrives goes to uvicorn; the guard says how far the request is."""
 
-    def __init__(self, book: Connections, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.book = book
-        self.holder = ("stranger", "")
+    def __init__(self, book: Connections, tls: ssl.SSLContext | None, **uvicorn_arguments: Any) -> None:
+        self._book, self._tls = book, tls
+        self._http = HttpToolsProtocol(**uvicorn_arguments)
+        self._transport: Any = None
+        self.address: Address = (None, None)
+        self._ready = self._lost = False
+        self._early = b""  # what came with the end of a TLS handshake
         self._late: asyncio.TimerHandle | None = None
-        self._in_headers = False
-        self._received = 0  # bytes since the last request was complete
-        self._extension: Any = {"headway.connection": self}
-        self._early = b""  # what came with the end of a TLS handshake, before the connection was made
-        self.lost = False
+        self._requests = 0  # that the application has begun and not ended
+        self._received = 0  # bytes since the headers of the last request, or its body, were complete
+        self.processing = False  # whether a request on it is complete and not answered yet
+        self.answering = False  # whether an answer on it has begun and not ended
 
-    @property
-    def busy(self) -> bool:
-        """Whether a request on it is complete, its body included, and not answered yet."""
-        return self.answers and self.has_whole_request
-
-    @property
-    def answers(self) -> bool:
-        """Whether the headers of a request are there, and its answer is not complete."""
-        return self.cycle is not None and not self.cycle.response_complete
-
-    @property
-    def streams(self) -> bool:
-        """Whether an answer on it has begun and not ended."""
-        return self.answers and self.cycle.response_started
-
-    @property
-    def has_whole_request(self) -> bool:
-        """Whether the body of the request that is being answered is there: that of the latest is, or another has followed it."""
-        return self.cycle is not None and not self.cycle.more_body
-
-    def belongs_to(self, token: str) -> None:
-        """The guard says whose token a request on it carried."""
-        if self.holder != ("token", token):
-            self.book.drop(self)
-            self.holder = ("token", token)
-            self.book.add(self)
+    # ---- asyncio
 
     def connection_made(self, transport: Any) -> None:
-        """Also start the clock and take a place."""
-        super().connection_made(transport)
-        self.holder = ("stranger", self.client[0] if self.client else "")
+        """Start the clock; with TLS, agree on keys first."""
+        self._transport = transport
+        peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.address = (peer and tuple(peer[:2]), own and tuple(own[:2]))
+        self._book.add(self)
+        if self._tls is None:
+            self._begin(transport)
+        else:
+            transport.pause_reading()
+            self._handshake = asyncio.get_running_loop().create_task(self._agree(self._tls))
+
+    async def _agree(self, tls: ssl.SSLContext) -> None:
+        loop, transport = asyncio.get_running_loop(), None
+        with contextlib.suppress(OSError, ssl.SSLError):
+            transport = await loop.start_tls(
+                self._transport, self, tls, server_side=True, ssl_handshake_timeout=HEADERS_WITHIN_S
+            )
+        if transport is None or self._lost:
+            self.abort()
+        else:
+            self._begin(transport)
+
+    def _begin(self, transport: Any) -> None:
+        self._transport, self._ready = transport, True
         self._expect_headers()
-        self.book.add(self)
+        self._http.connection_made(transport)
         if self._early:
             self.data_received(self._early)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the connection to be made."""
-        if self.transport is None:
+        """Hand on what arrives, unless a request is too large."""
+        if not self._ready:
             self._early += data
+        elif self._received > (MOST_REQUEST_BYTES if self._requests else MOST_HEADER_BYTES):
+            self._refuse(431, "the request is longer than any that is answered here")
         else:
             self._received += len(data)
-            super().data_received(data)
-            if self._in_headers:
+            self._book.begin(self)
+            if not self._requests:
                 self._expect_headers()
-            if self._received > (MOST_HEADER_BYTES if self._in_headers else MOST_REQUEST_BYTES):
-                self._refuse(431, "the request is longer than any that is answered here")
+            self._http.data_received(data)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Also give the place back."""
-        self.lost = True
-        if self.transport is not None:
-            self._headers_are_there()
-            self.book.drop(self)
-            super().connection_lost(exc)
-
-    def on_message_begin(self) -> None:
-        """A request begins: its headers must follow."""
-        super().on_message_begin()
-        self.scope["extensions"] = self._extension
-        self._in_headers = True
-
-    def on_headers_complete(self) -> None:
-        """The headers are there."""
+    def connection_lost(self, error: Exception | None) -> None:
+        """Give the place back."""
+        self._lost = True
         self._headers_are_there()
-        super().on_headers_complete()
+        self._book.drop(self)
+        if self._ready:
+            self._http.connection_lost(error)
 
-    def on_message_complete(self) -> None:
-        """The request is there: count anew."""
+    def pause_writing(self) -> None:
+        """Hand on that the client reads too slowly."""
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Hand on that the client has read."""
+        self._http.resume_writing()
+
+    # ---- requests
+
+    def begin_request(self) -> None:
+        """The headers of a request are complete."""
+        self._headers_are_there()
+        self._requests += 1
         self._received = 0
-        super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is refused as everything else is."""
-        self._refuse(400, "this is no request of HTTP/1.1")
+    def body_is_there(self) -> None:
+        """The body of a request is complete."""
+        self.processing = True
+        self._received = 0
+
+    def end_request(self) -> None:
+        """A request is answered. What has arrived since its body belongs to the next."""
+        self._requests -= 1
+        self.processing = self.answering = False
+        if not self._requests and self._received and not self._lost:
+            self._expect_headers()
+
+    def recognize(self) -> None:
+        """A request carried a valid token."""
+        self._book.recognize(self)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._book.drop(self)
+        self._transport.abort()
+
+    # ---- limits
 
     def _expect_headers(self) -> None:
         if self._late is None:
-            self._late = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
+            self._late = asyncio.get_running_loop().call_later(
+                HEADERS_WITHIN_S, self._refuse, 408, "the headers did not arrive in time"
+            )
 
     def _headers_are_there(self) -> None:
-        self._in_headers = False
         if self._late is not None:
             self._late.cancel()
             self._late = None
 
-    def _give_up(self) -> None:
-        self._late = None
-        if not self.answers:  # otherwise an earlier request on it is still answered; the body's own limit holds
-            self._refuse(408, "the headers did not arrive in time")
-
-    def _refuse(self, status: int, words: str) -> None:
+    def _refuse(self, status: int, reason: str) -> None:
         """End a connection whose request never reaches the guard."""
-        body = problem(status, words).body
+        body = problem(status, reason).body
         head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nconnection: close\r\ncontent-type: {MEDIA_TYPE}\r\n"
-        with contextlib.suppress(Exception):
-            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + bytes(body))
-            self.transport.close()
+        self._transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + bytes(body))
+        self._transport.close()
 
 
-class Handshake(asyncio.Protocol):
-    """A connection that has still to agree on TLS: it counts as a stranger's from its first packet, and then becomes a Connection."""
+class Tracked:
+    """An ASGI application that gives requests their Connection, and tells it when they begin and end."""
 
-    def __init__(self, book: Connections, then: Callable[[], Connection], context: ssl.SSLContext) -> None:
-        self.book, self.then, self.context = book, then, context
-        self.holder, self.busy = ("stranger", ""), False
+    def __init__(self, app: Any, book: Connections) -> None:
+        self.app, self.book = app, book
 
-    def connection_made(self, transport: Any) -> None:
-        """Take a place, and begin."""
-        self.transport = transport
-        address = get_remote_addr(transport)
-        self.holder = ("stranger", address[0] if address else "")
-        self.book.add(self)
-        transport.pause_reading()
-        self._agreeing = asyncio.get_running_loop().create_task(self._agree())
+    async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
+        """Pass a request on."""
+        connection = self.book.by_address.get((scope["client"], scope["server"]))
+        if connection is None:  # closed meanwhile
+            await self.app(scope, receive, send)
+            return
+        scope.setdefault("extensions", {})[EXTENSION] = connection
 
-    async def _agree(self) -> None:
-        connection, loop = self.then(), asyncio.get_running_loop()
+        async def answer(message: Message) -> None:
+            connection.answering = True
+            await send(message)
+
+        connection.begin_request()
         try:
-            secured = await loop.start_tls(
-                self.transport, connection, self.context, server_side=True, ssl_handshake_timeout=HEADERS_WITHIN_S
-            )
-        except (OSError, ssl.SSLError):
-            secured = None
+            await self.app(scope, receive, answer)
         finally:
-            self.book.drop(self)
-        if secured is None or connection.lost:
-            self.transport.abort()
-        else:
-            connection.connection_made(secured)
+            connection.end_request()
 
 
 class Server(uvicorn.Server):
-    """Uvicorn with our connections, also before they have agreed on TLS."""
+    """Uvicorn's server. When it stops, it waits for answers that are under way, but neither for strangers nor for streams."""
 
-    def __init__(self, config: uvicorn.Config, book: Connections | None = None) -> None:
+    def __init__(self, config: uvicorn.Config, book: Connections) -> None:
         super().__init__(config)
-        self.book = book or Connections(most=_files())
+        self.book = book
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen on sockets that are bound already."""
+        """Set the number of threads that process requests, and listen."""
         import anyio.to_thread
 
         from headway.live.http.server.limits import THREADS
 
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        config, loop = self.config, asyncio.get_running_loop()
-
-        def connected() -> Connection:
-            return Connection(self.book, config=config, server_state=self.server_state, app_state={}, _loop=loop)
-
-        def accepted() -> asyncio.Protocol:
-            return connected() if config.ssl is None else Handshake(self.book, connected, config.ssl)
-
-        self.servers = [await loop.create_server(accepted, sock=each, backlog=config.backlog) for each in sockets]
-        self.started = True
+        await super().startup(sockets)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Wait for answers that are under way, but neither for strangers nor for streams."""
-        self.book.close()
-        cut = asyncio.get_running_loop().call_later(STREAMS_WITHIN_S, self._cut_streams)
+        """Stop; readers of streams that are cut come back to the next manager."""
+        self.book.close_strangers()
+        cut = asyncio.get_running_loop().call_later(STREAMS_WITHIN_S, self.book.cut_streams)
         await super().shutdown(sockets)
         cut.cancel()
-
-    def _cut_streams(self) -> None:
-        """End the answers that go on; their readers come back to the next manager."""
-        for each in list(self.server_state.connections):
-            if isinstance(each, Connection) and each.streams:
-                each.transport.abort()
 
 
 def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
     """A server for the guarded API; `tls` names the files of certificate and key."""
-    certificate, key = tls or (None, None)
+    book, context = Connections(_most_connections()), None
+    if tls:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*tls)
     config = uvicorn.Config(
-        api,
-        http=Connection,
+        Tracked(api, book),
+        http=cast(Any, partial(Connection, book, context)),
         # uvloop hands on what comes before reading is paused, and the handshake would miss its beginning.
         loop="asyncio" if tls else "auto",
         ws="none",
@@ -294,13 +294,11 @@ def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_WITHIN_S,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
     )
-    return Server(config)
+    return Server(config, book)
 
 
-def _files() -> int:
+def _most_connections() -> int:
     """Connections that the limit on open files leaves room for; the limit is raised as far as it may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + OTHER_FILES

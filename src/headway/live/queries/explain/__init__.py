@@ -1,4 +1,4 @@
 """Why a job waits: the reason, the facts behind it, and what would help.
 
-Imports `live/state`, `cluster` and `core`.
+Imports `live/state`, other queries and `core`.
 """

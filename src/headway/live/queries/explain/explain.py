@@ -1,45 +1,27 @@
-"""Why a job waits: one cause of the closed list, the numbers behind it, the jobs ahead, what would change it, and the wait receipt.
+"""Why a job waits: one cause of the closed list, the facts behind it, the jobs ahead, what would change it, and the wait receipt.
 
+A table names the function for each reason. It reads the state and returns facts; `text.py` makes the message of them, once.
 A job that can never start is refused when it is submitted, so that is no cause of a wait.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from headway.cluster.demands import gpus_of
 from headway.core.events import REASONS
-from headway.io.units import counted
 from headway.job_state import JobState
-from headway.live.jobfile.after import WORDS
-from headway.live.queries.explain.borrowed import returning, running_words
-from headway.live.queries.explain.held_links import links_words, missing_words
-from headway.live.queries.explain.reserved import (
-    COMES_FIRST,
-    Holder,
-    Reserved,
-    Sees,
-    behind,
-    bound,
-    holding,
-    joined,
-    min_runtimes,
-    named,
-    places,
-    reserved,
-    whose,
-    within,
-)
-from headway.live.queries.explain.shares import booked, is_behind_notices, queue_numbers, queue_words, same_queue
-from headway.live.queries.receipt import receipt, waiting_order
+from headway.live.queries.borrowing import Promised, notice_in, promised_in, promised_to, shared_out
+from headway.live.queries.explain import facts
+from headway.live.queries.explain.text import message, remedies
+from headway.live.queries.reservations import First, Holder, Reserved, Sees, min_runtimes, reserved
 from headway.live.state.cluster import ClusterState
-from headway.live.state.demands import asked_by, meets, nodes_wanted, nodes_words, on_nodes
 from headway.live.state.records import Job
 
-MOST_AHEAD = 20  # jobs named; all are counted
-OF_ROOM = ("gpus", "preempted", "fragmentation", "min_runtime")  # reasons of jobs that wait for GPUs which become free
+MOST_NAMED: Final = 20  # jobs named; all are counted
+Answer = Iterable[facts.Fact | None]  # facts in the order of their sentences; None: nothing to say
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,245 +42,332 @@ class Explanation:
     notices: tuple[Holder, ...] = ()  # jobs under notice that return GPUs promised to it
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A job, its reason and numbers, and which other jobs the caller may see."""
+
+    state: ClusterState
+    job: Job
+    reason: str
+    now: float
+    sees: Sees
+    ahead: tuple[int, ...]
+    needs: facts.Needs
+    numbers: dict[str, float]
+    first: First | None  # the job with the backfill reservation, if this one waits for GPUs
+
+
 def sees_all(job_id: int, user: str) -> bool:
-    """Whoever asks may know of every job."""
+    """Return True: the caller may see every job."""
     return True
 
 
-def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) -> Explanation:
-    """Everything known about the job's wait; `sees` says which other jobs may be named."""
-    reason = "" if job.final else job.blocked_by or REASONS[int(state.why([job.row])[0])]
+def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all, remark: str = "") -> Explanation:
+    """Return everything known about the job's wait; `sees` says which other jobs may be named, `remark` is of the executor."""
+    case = _case(state, job, now, sees)
+    has_gpus = state.job_state(job) in (JobState.STARTING, JobState.RUNNING)
+    causes = BLOCKED if job.blockers else WAITING
+    answer = _not_waiting(case) if job.final or has_gpus else causes[case.reason](case)
+    said = [fact for fact in (*answer, facts.Remark(remark) if remark and not job.final else None) if fact]
+    receipt_us = state.receipt_us(job, now)
+    return Explanation(
+        job.id,
+        state.shown_state(job).name,
+        case.reason,
+        message(said, now),
+        case.numbers,
+        tuple(other for other in case.ahead[:MOST_NAMED] if sees(other, state.jobs[other].user)),
+        tuple(dict.fromkeys(remedy for fact in said for remedy in remedies(fact, now))),
+        sum(receipt_us.values()),
+        receipt_us,
+        next((fact.reservation for fact in said if isinstance(fact, facts.KeptForIt | facts.KeptForOther)), None),
+        next((fact.holders for fact in said if isinstance(fact, facts.MinRuntimesLeft)), ()),
+        next((fact.holders for fact in said if isinstance(fact, Promised)), ()),
+    )
+
+
+def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
+    """Return the job's reason and numbers, and the waiting jobs ahead of it."""
     waits = state.job_state(job) in (JobState.FUTURE, JobState.PENDING)
-    ahead = jobs_ahead(state, job) if waits else []
-    numbers = _numbers(state, job, now, len(ahead))
-    first = reserved(state, now, sees) if waits else None
-    ahead_of_it = first if first and first.job.id != job.id and meets(state, job, first.kept.nodes) else None
-    reservation = first.kept if first and (first.job.id == job.id or reason == "backfill_reservation") else None
-    too_short = min_runtimes(state, job, now, sees) if reason == "min_runtime" else ()
-    message, change = _words(state, job, reason, numbers, now)
-    if waits and not job.blockers and asked_by(job.spec).gpus_per_node:
-        message, change = nodes_words(state, job, reason, numbers, message, change)
-    if state.teams and waits and not job.blockers:
-        numbers |= queue_numbers(state, job)
-        message, change = queue_words(state, job, reason, message, change, now, sees)
-    if state.teams and not waits and state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
-        numbers |= queue_numbers(state, job)
-        message = running_words(state, job, message, now)
-    dear = reason == "min_runtime" and not too_short and not is_behind_notices(state, job)
-    if dear:
-        message += (
-            ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
-        )
-        change = ["a job with GPUs ends"]
-    if reservation and reason == "gpus" and any(h.why == COMES_FIRST for h in reservation.holders) and _demotes(state):
-        change.append("a job that comes before it has run so long that it comes after it")
-    if reservation or too_short:
-        firm = first is not None and first.firm
-        message, change = _kept_words(state, job, reservation, firm, too_short, message, change, now)
-    if ahead_of_it and reason in OF_ROOM and not job.blockers:
-        change = behind(state, job, ahead_of_it, change, now)
-    if dear:
-        change.insert(0, "it has waited for what stopping them costs")
-    seen = tuple(_seen(state, ahead, sees))
-    receipt_us, shown = receipt(state, job.row, now), state.shown_state(job).name
-    wait_us = sum(receipt_us.values())
-    notices = returning(state, job, sees) if reason == "notice" else ()
-    about = (job.id, shown, reason, message, numbers, seen, tuple(change), wait_us, receipt_us)
-    return Explanation(*about, reservation, too_short, notices)
-
-
-def _demotes(state: ClusterState) -> bool:
-    """Whether jobs lose their place in the order by running."""
-    return len(state.engine.options.thresholds) > 1 or state.engine.options.dynamic_keys
-
-
-def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[int]:
-    """Those of the first few that may be named."""
-    return (number for number in list(numbers)[:MOST_AHEAD] if sees(number, state.jobs[number].user))
-
-
-def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
-    """The waiting jobs (of its queue, where there are queues) that the policy sorts before this one, in order."""
-    jobs = state.tables.jobs[: len(state.jobs)]
-    order = waiting_order(jobs)
-    here = np.nonzero(order == job.row)[0]
-    # One that was accepted this instant comes after all who wait, and after those that were accepted before it.
-    accepted = np.nonzero(jobs["state"][: job.row] == JobState.FUTURE)[0]
-    before = order[: int(here[0])] if len(here) else np.concatenate([order, accepted])
-    if state.teams:  # who comes first in other queues depends on what they use
-        before = before[same_queue(state, before, job)]
-    return [state.at(int(row)).id for row in before]
-
-
-def _numbers(state: ClusterState, job: Job, now: float, ahead: int) -> dict[str, float]:
-    nodes, suits = state.tables.nodes, state.demands.suits(job.spec)
-    open_nodes = nodes[(nodes["closed"] == 0) & suits]
-    demand, per_node = int(state.tables.jobs["demand"][job.row]), asked_by(job.spec).gpus_per_node
-    with_gpus = {"gpus_per_node": per_node, "nodes_with_gpus": int((open_nodes["free"] >= per_node).sum())}
-    return {
-        **({"nodes_that_suit": int(suits.sum())} if demand else {}),
-        **(with_gpus if per_node else {}),
+    ahead = tuple(jobs_ahead(state, job)) if waits else ()
+    nodes, eligible, asked = state.tables.nodes, state.demands.suits(job.spec), job.spec.demand
+    open_nodes, per_node = nodes[(nodes["closed"] == 0) & eligible], asked.gpus_per_node
+    row = state.tables.jobs[job.row]
+    numbers: dict[str, float] = {
         "gpus_asked": job.spec.gpus,
         "gpus_free": int(open_nodes["free"].sum()),
         "gpus_stopping": int(open_nodes["stopping"].sum()),
         "gpus_open": int(open_nodes["gpus"].sum()),
-        "gpus_total": int(nodes["gpus"][suits].sum()),
+        "gpus_total": int(nodes["gpus"][eligible].sum()),
         "most_free_on_a_node": int(open_nodes["free"].max(initial=0)),
-        "nodes_needed": int(state.tables.fewest[demand, min(job.spec.gpus, state.cluster.total)]),
-        "jobs_ahead": ahead,
-        "queue_level": int(state.tables.jobs["level"][job.row]),
+        "nodes_needed": int(state.tables.fewest[int(row["demand"]), min(job.spec.gpus, state.cluster.total)]),
+        "jobs_ahead": len(ahead),
+        "queue_level": int(row["level"]),
         "service_gpu_s": state.service_gpu_s(job, now),
         "preemptions": job.preemptions,
         "failures": job.failures,
     }
+    if asked:
+        numbers["nodes_that_suit"] = int(eligible.sum())
+    if per_node:
+        numbers |= {"gpus_per_node": per_node, "nodes_with_gpus": int((open_nodes["free"] >= per_node).sum())}
+    queue = state.teams.queue_of(job.spec)
+    if queue and not job.blockers and not job.final:
+        numbers |= {"queue_gpus_used": state.teams.used(queue), "queue_gpus_guaranteed": queue.guaranteed_gpus}
+        numbers["queue_jobs_running"] = int(state.teams.table(state.teams.row_of(job.spec, ""))["running"])
+    reason = "" if job.final else job.blocked_by or REASONS[int(state.why([job.row])[0])]
+    spec, count = job.spec, int(eligible.sum())
+    needs = facts.Needs(spec.gpus, spec.num_nodes or 0 if per_node else 0, per_node, str(asked), count, len(nodes))
+    first = reserved(state, now, sees) if waits and not job.blockers else None
+    return Case(state, job, reason, now, sees, ahead, needs, numbers, first)
 
 
-def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float], now: float) -> tuple[str, list[str]]:
-    """One sentence, and what would change it."""
-    asked, free, ahead = (int(numbers[name]) for name in ("gpus_asked", "gpus_free", "jobs_ahead"))
-    where = on_nodes(state, job)
+def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
+    """Return the waiting jobs (of its queue, if there are queues) that the policy sorts before this one, in order."""
+    jobs, order = state.tables.jobs[: len(state.jobs)], state.waiting_rows()
+    here = np.nonzero(order == job.row)[0]
+    # A job that was accepted this instant comes after all waiting jobs, and after those that were accepted before it.
+    accepted = np.nonzero(jobs["state"][: job.row] == JobState.FUTURE)[0]
+    before = order[: int(here[0])] if len(here) else np.concatenate([order, accepted])
+    others = [state.at(int(row)) for row in before]
+    if state.teams:  # the order among queues depends on what they use
+        queue = state.teams.name_of(job.spec)
+        others = [other for other in others if state.teams.name_of(other.spec) == queue]
+    return [other.id for other in others]
+
+
+# ---- jobs that do not wait
+
+
+def _not_waiting(case: Case) -> Answer:
+    """Return how the job ended, or the links and the queue of its GPUs."""
+    state, job = case.state, case.job
     if job.final:
-        return job.message or f"it has ended: {job.final.name}", []
-    if state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
-        held = links_words(state, job)
-        return f"it is running; {held}" if held else "it is running", []
-    if job.blockers:
-        return _blocked(state, job, reason, now)
-    if reason == "node_down" and state.low_disk:
-        return state.low_disk, ["room on that disk"]
-    if reason == "node_down":
-        shuts = (state.tables.nodes["closed"] == 1) & state.demands.suits(job.spec)
-        closed = [name for name, shut in zip(state.cluster.nodes, shuts, strict=True) if shut]
-        have, names = int(numbers["gpus_open"]), ", ".join(closed[:8])
-        drained = f"{names} {'is' if len(closed) == 1 else 'are'} drained"
-        which = "those of them that take jobs" if where else "the nodes that take jobs"
-        line = f"it asks for {counted(asked, 'GPU')}{where} and {which} have {have}: {drained}"
-        return line, [f"headway nodes resume {name}" for name in closed[:1]]
-    if reason == "notice":
-        return "jobs that borrowed its GPUs return them after their notice", ["they end or checkpoint earlier"]
-    if reason == "stopping":
-        if state.job_state(job) == JobState.STOPPING:
-            return "it is being stopped and waits again after that", ["it has saved its state"]
-        return "the jobs that hold its GPUs are being stopped for it", ["they have saved their state"]
-    if reason == "fragmentation":
-        need, most = counted(int(numbers["nodes_needed"]), "node"), int(numbers["most_free_on_a_node"])
-        change = ["a job on a partly used node ends"]
-        if state.placement == "consolidated":
-            change.append("placement consolidated?strict=no takes more nodes")
-        change += _migrations_words(state, job, now)
-        return f"{_are(free, 'GPU')} free{where}, but not {asked} on {need}: at most {most} on one", change
-    if reason == "isolation":
-        return missing_words(state, job, free)
-    if state.engine.options.head_of_line_blocking and ahead:
-        line = f"nobody overtakes under this policy, and {_are(ahead, 'job')} ahead of it"
-        passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []
-        return line, ["the jobs ahead start", *passes]
-    again = "it was preempted and " if reason == "preempted" else "it "
-    free_words = "none is" if not free else f"{free} {'is' if free == 1 else 'are'}"
-    there, ends = (", and", " there") if where else (" and", "")
-    return (
-        f"{again}needs {counted(asked, 'GPU')}{where}{there} {free_words} free{ends}; {_are(ahead, 'job')} ahead of it",
-        [f"a job with GPUs{' of these nodes' if where else ''} ends"],
+        return (facts.Ended(job.final, job.message),)
+    served = state.site.fabric
+    if served is None or not job.seats or state.engine.uplinks == 0:
+        return (facts.Plain.RUNNING, *_guarantee(case))
+    name, switch, uplinks = served.fabric.leaf_name, served.fabric.upper_name, range(served.fabric.uplinks)
+    leaves = tuple(name(leaf) for leaf in sorted({int(served.fabric.leaf_of_gpu[seat]) for seat in job.seats}))
+    own = tuple((name(leaf), tuple(switch(leaf, up) for up in uplinks if mask >> up & 1)) for leaf, mask in job.links)
+    links = facts.LinksInUse(leaves, own, job.spec.network.isolation, "" if state.engine.shares else state.placement)
+    return (facts.Plain.RUNNING, links, *_guarantee(case))
+
+
+def _guarantee(case: Case) -> Answer:
+    """Return whether the GPUs of a running job are guaranteed or borrowed, and the notice that it is under."""
+    state, job = case.state, case.job
+    if state.teams.queues is None:
+        return ()
+    owners, idle = shared_out(state, state.teams.queues)
+    if job.row in owners:
+        return (facts.Guaranteed(state.teams.label(owners[job.row])[0]),)
+    if not job.spec.may_preempt:
+        return (facts.Plain.UNGUARANTEED,)
+    queue, notice = state.teams.queue_of(job.spec), notice_in(state, state.tables.jobs[job.row])
+    if queue is None:
+        return facts.QueueGone(job.spec.queue), notice
+    lenders, notice_s = () if notice else idle, state.engine.options.notice
+    return facts.Borrowed(queue.name, state.teams.used(queue), queue.guaranteed_gpus, lenders, notice_s), notice
+
+
+# ---- jobs that are not offered to the engine
+
+
+def _held(case: Case) -> Answer:
+    return (facts.HeldByPerson(case.job.id),)
+
+
+def _dependency(case: Case) -> Answer:
+    """Return which jobs must complete or end before the job."""
+    numbers, kinds = tuple(sorted(case.job.waits_for)), {need.kind for need in case.job.spec.needs}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    return (facts.Follows(numbers, kind, case.job.spec.singleton),)
+
+
+def _array_limit(case: Case) -> Answer:
+    return (facts.ArrayLimit(case.state.arrays[case.job.array_id or 0].limit or 0),)
+
+
+def _retry_backoff(case: Case) -> Answer:
+    return (facts.RetryBackoff(case.job.failures, case.job.message, case.job.not_before),)
+
+
+def _too_large(case: Case) -> Answer:
+    return (facts.TooLarge(case.job.id, case.needs, int(case.numbers["gpus_total"])),)
+
+
+# ---- jobs that are offered to the engine
+
+
+def _gpus(case: Case) -> Answer:
+    """Return why the free GPUs do not suffice: too few, not together, or offered to jobs ahead."""
+    share = _share(case)
+    fits = isinstance(share, facts.QueueShare) and share.fits and case.reason in ("gpus", "fragmentation")
+    return _free(case), share, facts.Plain.UNPLACEABLE if fits else None, _kept(case)
+
+
+def _min_runtime(case: Case) -> Answer:
+    """Return which jobs may be preempted for the job after their minimum run times, or that preempting costs too much."""
+    free, share, later = _free(case), _share(case), None
+    if holders := min_runtimes(case.state, case.job, case.now, case.sees):
+        behind = isinstance(free, facts.FreeGpus) and free.behind is not None
+        return free, share, facts.MinRuntimesLeft(holders, helps=not behind), _kept(case)
+    if not (isinstance(share, facts.QueueShare) and share.is_promised_away):
+        later = facts.Plain.TOO_COSTLY
+    return free, share, later, _kept(case)
+
+
+def _free(case: Case) -> facts.Fact:
+    """Return what is free for a job, or that jobs ahead keep it from starting, because the policy blocks at the head of the line."""
+    state, job = case.state, case.job
+    if state.engine.options.head_of_line_blocking and case.ahead:
+        return facts.InOrder(state.policy, len(case.ahead), job.spec.gpus <= case.numbers["gpus_free"])
+    scattered = case.reason == "fragmentation"
+    migrates_from = float(state.tables.jobs["queued"][job.row]) + state.engine.options.defragment_after
+    return facts.FreeGpus(
+        case.needs,
+        case.numbers,
+        case.reason == "preempted",
+        scattered,
+        state.placement == "consolidated",
+        migrates_from if scattered and migrates_from < math.inf and not len(state.tables.leaves) else None,
+        _behind(case),
     )
 
 
-def _migrations_words(state: ClusterState, job: Job, now: float) -> list[str]:
-    """Return from when on smaller jobs may migrate to make room for a job; empty: they never do."""
-    at = float(state.tables.jobs["queued"][job.row]) + state.engine.options.defragment_after
-    if at == math.inf or len(state.tables.leaves):
-        return []
-    if at > now:
-        return [f"{within(at - now)}, smaller jobs may migrate to make room for it, if all of them find other places"]
-    return ["smaller jobs that can migrate find other places"]
+def _behind(case: Case) -> facts.Behind | None:
+    """Return the reservation before a job on nodes that suit it, or None if it could pass (docs/semantics.md, rules 21 and 22)."""
+    state, job, first = case.state, case.job, case.first
+    eligible = {name for name, suits in zip(state.cluster.nodes, state.demands.suits(job.spec), strict=True) if suits}
+    if first is None or first.job.id == job.id or not eligible & first.kept.nodes.keys():
+        return None
+    smaller = job.spec.gpus < first.job.spec.gpus
+    stays = min(float(state.tables.jobs["limit"][job.row]), state.engine.options.limit) - state.run_s(job, case.now)
+    in_time = first.kept.passable_s is not None and stays <= first.kept.passable_s
+    if smaller and (in_time or (state.engine.options.preempts and job.spec.may_preempt and not first.firm)):
+        return None
+    beside = [i for i, name in enumerate(state.cluster.nodes) if name in eligible and name not in first.kept.nodes]
+    nodes = state.tables.nodes[beside]
+    gpus = int(nodes["gpus"][nodes["closed"] == 0].sum())
+    return facts.Behind(first.kept, smaller and gpus >= job.spec.gpus)
 
 
-def _are(count: int, what: str) -> str:
-    """`1 job is`, `2 jobs are`."""
-    return f"{counted(count, what)} {'is' if count == 1 else 'are'}"
-
-
-def _kept_words(
-    state: ClusterState,
-    job: Job,
-    reservation: Reserved | None,
-    firm: bool,
-    too_short: tuple[Holder, ...],
-    message: str,
-    change: list[str],
-    now: float,
-) -> tuple[str, list[str]]:
-    """Return the message and what would change it, if GPUs are kept for a job or jobs have minimum run times."""
-    if too_short:
-        ends = joined([f"that of job {h.job_id} {within((h.until or now) - now)}" for h in too_short])
-        message += f". Jobs that come after it have minimum run times, which end: {ends}"
-        change = ["one of these minimum run times ends", "a job with GPUs ends"]
-    if reservation is None:
-        return message, change
-    if reservation.job_id == job.id:
-        one = sum(reservation.nodes.values()) == 1
-        parts = [f"{places(reservation)} {'is' if one else 'are'} kept for it, {bound(reservation, now)}"]
-        parts.append(holding(reservation, now) if reservation.by else "")
-        parts.append("Jobs that come before it in the order may still go first")
-        return ". ".join([message, *(part for part in parts if part)]), change
-    other = whose(reservation)
-    message = f"there would be room, but GPUs are kept for {other}, which comes before it: {places(reservation)}, {bound(reservation, now)}"
-    nodes = booked(state, job, now)
-    message += f". Besides, {nodes}" if nodes else ""
-    return message, [f"{other} starts", *_earlier(state, job, reservation, firm)]
-
-
-def _earlier(state: ClusterState, job: Job, reservation: Reserved, firm: bool) -> list[str]:
-    """What would let a job pass the reservation of another: being gone in time."""
-    change, grace_s = [], state.site.grace_s(job.spec)
-    if reservation.passable_s is not None and job.spec.time_limit is None and reservation.passable_s > 2 * grace_s:
-        change.append(
-            f"a time limit of at most {reservation.passable_s - grace_s:.0f} s, after which it would be gone in time"
-        )
-    if state.engine.options.preempts and not job.spec.may_preempt and not firm:
-        change.append("a checkpoint folder: it could then start now, and be stopped when the GPUs are needed")
-    return change
-
-
-def _dependency(job: Job) -> tuple[str, list[str]]:
-    """What a job follows: which jobs must complete, and which must end."""
-    numbers = sorted(job.waits_for)
-    shown = f"{named(numbers[:MOST_AHEAD])}" + (
-        f" and {len(numbers) - MOST_AHEAD} more" if numbers[MOST_AHEAD:] else ""
+def _kept(case: Case) -> facts.KeptForIt | None:
+    """Return the GPUs that are kept for a job; None: it has no backfill reservation."""
+    if case.first is None or case.first.job.id != case.job.id:
+        return None
+    options = case.state.engine.options
+    return facts.KeptForIt(
+        case.first.kept, case.reason == "gpus" and (len(options.thresholds) > 1 or options.dynamic_keys)
     )
-    if job.spec.singleton:
-        return f"it is a singleton: {shown} of the same user and name must end first", ["they end"]
-    kinds = {need.kind for need in job.spec.needs}
-    word = WORDS[next(iter(kinds))] if len(kinds) == 1 else "must end as it asked for"
-    return f"it follows {shown}, which {word} first", [f"{shown} {'ends' if len(numbers) == 1 else 'end'}"]
 
 
-def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[str, list[str]]:
-    """The same for a job that is not offered to the engine."""
-    if reason == "node_down":
-        where, have = on_nodes(state, job), gpus_of(state.cluster, asked_by(job.spec))
-        if wanted := nodes_wanted(job.spec, "GPU"):
-            nodes = int(state.demands.suits(job.spec).sum())
-            line = (
-                f"it needs {wanted}{where}, and since the cluster changed there {'is' if nodes == 1 else 'are'} {nodes}"
-            )
-            return line, ["a cluster with more such nodes", f"headway cancel {job.id}"]
-        line = f"it asks for {counted(job.spec.gpus, 'GPU')}{where}, and since the cluster changed there are {have}"
-        return line, [
-            f"a cluster of at least {counted(job.spec.gpus, 'GPU')}{' there' if where else ''}",
-            f"headway cancel {job.id}",
-        ]
-    if reason == "held":
-        return "a person holds it", [f"headway release {job.id}"]
-    if reason == "dependency":
-        return _dependency(job)
-    if reason == "array_limit":
-        limit = state.arrays[job.array_id or 0].limit
-        change = ["a task of the array ends", "submit with a higher limit after %"]
-        return f"its array runs at most {counted(limit or 0, 'task')} at once", change
-    left_s = max(0.0, job.not_before - now)
-    if not job.failures:
-        return f"it could not be started ({job.message or 'no reason given'}) and is tried again in {left_s:.1f} s", [
-            "the back-off ends"
-        ]
-    times = "once" if job.failures == 1 else f"{job.failures} times"
-    return f"it failed {times} and is tried again in {left_s:.1f} s", ["the back-off ends"]
+def _backfill_reservation(case: Case) -> Answer:
+    """Return the GPUs that are kept for another job, and how the job could pass."""
+    state, spec, first = case.state, case.job.spec, case.first
+    if first is None or first.job.id == case.job.id:
+        return _gpus(case)
+    passable_s, grace_s = first.kept.passable_s, state.site.grace_s(spec)
+    could_pass = passable_s is not None and spec.time_limit is None and passable_s > 2 * grace_s
+    limit = passable_s - grace_s if could_pass and passable_s else 0.0
+    checkpoints = state.engine.options.preempts and not spec.may_preempt and not first.firm
+    return facts.KeptForOther(first.kept, limit, checkpoints), _nodes_kept(case)
+
+
+def _advance_reservation(case: Case) -> Answer:
+    """Return the nodes that are kept for another queue."""
+    nodes, share = _nodes_kept(case), _share(case)
+    if nodes is None:
+        return _gpus(case)
+    return nodes, share if isinstance(share, facts.QueueGone) else None, _kept(case)
+
+
+def _nodes_kept(case: Case) -> facts.NodesKept | None:
+    """Return the advance reservation for another queue that is or begins next; None: there is none."""
+    own = {queue.name for queue in case.state.teams.path(case.job.spec)}
+    others = [booking for booking in case.state.teams.bookings if booking.end > case.now and booking.queue not in own]
+    first = min(others, key=lambda booking: booking.begin, default=None)
+    return facts.NodesKept(first.nodes, first.queue, first.begin, first.end) if first else None
+
+
+def _share(case: Case) -> facts.QueueShare | facts.QueueGone | None:
+    """Return the share of the lowest queue above a job whose guarantee has room for it, or of its own queue; None: there are no queues."""
+    teams, gpus = case.state.teams, case.job.spec.gpus
+    if not teams:
+        return None
+    path = teams.path(case.job.spec)
+    if not path:
+        return facts.QueueGone(case.job.spec.queue)
+    queue = next((above for above in path if teams.used(above) + gpus <= above.guaranteed_gpus), path[0])
+    used, promised = teams.used(queue), promised_in(case.state, queue, case.job)
+    return facts.QueueShare(
+        queue.name, used, queue.guaranteed_gpus, promised, used + promised + gpus <= queue.guaranteed_gpus
+    )
+
+
+def _quota(case: Case) -> Answer:
+    """Return which limit of its queue keeps the job waiting."""
+    state, spec = case.state, case.job.spec
+    queue = state.teams.queue_of(spec)
+    if queue is None:
+        return _gpus(case)
+    broken = state.teams.broken_limit(spec, case.job.user)
+    if broken is None:
+        promised = any(promised_in(state, above, case.job) for above in state.teams.path(spec))
+        return (facts.OverGuarantee(queue.name, spec.may_preempt, promised),)
+    above, user, limits, row = broken
+    jobs, gpus = int(row["running"] + row["stopping"]), int(row["used"] + row["leaving"])
+    if jobs + 1 > limits.running:
+        return (facts.OverLimit(above.name, user, limits.running, jobs, 0),)
+    return (facts.OverLimit(above.name, user, limits.gpus, gpus, spec.gpus),)
+
+
+def _notice(case: Case) -> Answer:
+    """Return the guarantee that a job is within, and the GPUs that are returned to it."""
+    return _share(case), promised_to(case.state, case.job, case.sees)
+
+
+def _stopping(case: Case) -> Answer:
+    itself = case.state.job_state(case.job) == JobState.STOPPING
+    return (facts.Plain.STOPPING if itself else facts.Plain.STOPPING_OTHERS,)
+
+
+def _node_down(case: Case) -> Answer:
+    if case.state.low_disk:
+        return (facts.DiskFull(case.state.low_disk),)
+    shut = (case.state.tables.nodes["closed"] == 1) & case.state.demands.suits(case.job.spec)
+    nodes = tuple(case.state.cluster.nodes[node] for node in np.flatnonzero(shut))
+    return (facts.Drained(case.needs, nodes),)
+
+
+def _isolation(case: Case) -> Answer:
+    """Return which links the job needs for itself, and the share of its queue."""
+    state, job = case.state, case.job
+    closed = state.tables.nodes["closed"]
+    drained = tuple(name for name, shut in zip(state.cluster.nodes, closed, strict=True) if shut)
+    free, placement = int(case.numbers["gpus_free"]), "" if state.engine.shares else state.placement
+    links = facts.NoLinks(job.spec.gpus, free, drained, job.spec.network.isolation, placement)
+    return links, _share(case), _kept(case)
+
+
+WAITING: Final[Mapping[str, Callable[[Case], Answer]]] = {
+    "gpus": _gpus,
+    "preempted": _gpus,
+    "fragmentation": _gpus,
+    "isolation": _isolation,
+    "min_runtime": _min_runtime,
+    "backfill_reservation": _backfill_reservation,
+    "stopping": _stopping,
+    "node_down": _node_down,
+    "quota": _quota,
+    "advance_reservation": _advance_reservation,
+    "notice": _notice,
+}
+BLOCKED: Final[Mapping[str, Callable[[Case], Answer]]] = {
+    "held": _held,
+    "dependency": _dependency,
+    "array_limit": _array_limit,
+    "retry_backoff": _retry_backoff,
+    "node_down": _too_large,
+}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.core.engine import Action, Engine, Event, Recorded
+from headway.core.engine import Engine, EngineAction, Event, Recorded
 from headway.core.events import CROSSED, ENDED, MIGRATE, PACK, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.operations import credit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
@@ -23,7 +23,7 @@ from headway.live.state.attempts import Attempts, Span
 from headway.sim.loop import any_fact
 from headway.sim.world import learn, next_time, perform
 from headway.sim.world_python import SimulatedWorld
-from headway.sim.world_tables import World
+from headway.sim.world_tables import WorldTables
 
 SAME_S = 0.001  # moments that are as far apart are one
 
@@ -47,7 +47,7 @@ class Relived(SimulatedWorld):
     """Jobs with their habits, from the first arrival to the last end."""
 
     def __init__(
-        self, engine: Engine, world: World, habits: Sequence[Habits], late: Sequence[tuple[float, float]] = ()
+        self, engine: Engine, world: WorldTables, habits: Sequence[Habits], late: Sequence[tuple[float, float]] = ()
     ) -> None:
         super().__init__(engine, world, journal(engine.state, 0, False))
         self.late = late  # times in which nothing is decided, in order; none overlap
@@ -127,7 +127,7 @@ class Relived(SimulatedWorld):
         yield Event(kind, j)
         learn(self.state, self.world, self.journal, kind, j, partner, now)
 
-    def perform(self, action: Action, now: float) -> Iterator[Event]:
+    def perform(self, action: EngineAction, now: float) -> Iterator[Event]:
         """Schedule what follows; a job that starts has its start before it, and one that is stopped keeps what it did after that."""
         j = action.job
         if action.kind in (START, PACK):

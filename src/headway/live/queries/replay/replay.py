@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.demands import Demand, demand_of, demands_of, gpus_of
-from headway.cluster.nodes import Cluster
+from headway.cluster.nodes import Cluster, cluster_of
 from headway.cluster.queues import Queues
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import drive
@@ -113,6 +113,16 @@ def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[PastJob]:
     jobs = [PastJob(**{name: row[name] for name in names if name in row}) for row in rows]
     ran = [job for job in jobs if job.run_s > 0 or job.averaged]
     return sorted(ran, key=lambda job: (job.submitted_at, job.job_id))
+
+
+def replay_workload(
+    workload: Mapping[str, Any], policies: Sequence[str], placement: str | None = None, queues: Queues | None = None
+) -> Replay:
+    """Replay a workload as the API gives it. The manager's policy comes first, to show how far the simulator can be trusted."""
+    tried = list(dict.fromkeys((workload["policy"], *policies)))
+    cluster = cluster_of(workload["cluster"])
+    placement = placement or workload["placement"]
+    return replay(ran_jobs(workload["jobs"]), cluster, tried, placement, queues, workload["late"])
 
 
 def replay(

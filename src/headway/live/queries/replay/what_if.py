@@ -1,44 +1,77 @@
-"""Replays over HTTP: the jobs of the last hours under other policies."""
+"""Replays that a manager is asked for, in a separate process: compiling and simulating must not delay the manager or its journal."""
 
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
-from headway.cluster.nodes import cluster_of
-from headway.errors import BadInput
-from headway.live.queries.apart import ask_apart
-from headway.live.queries.replay.replay import Replay, ran_jobs, replay
+from headway.cluster.nodes import Cluster
+from headway.errors import BadInput, HeadwayError
+from headway.live.errors import WrongState
+from headway.live.queries.replay.replay import PastJob, Replay, replay_workload
 from headway.policies.registry import check_policy
 
-if TYPE_CHECKING:
-    from headway.live.manager.manager import Manager
-
 MOST_JOBS = 20_000
+WITHIN_S = 300.0
+# One replay at a time in a manager: each takes a core.
+_REPLAYING = threading.Lock()
+NICE = 10  # jobs and the manager go first
 
 
-def what_if(manager: "Manager", policies: list[str], last_s: float) -> Replay:
-    """The manager's own policy comes first, to show how far the simulator can be trusted."""
+def check_policies(policies: Sequence[str]) -> None:
+    """Refuse policies from outside: they would be code that a caller names."""
     for policy in policies:
-        check_policy(policy)  # a policy from outside would be code that a caller names
-    since = manager.clock() - last_s
-    jobs = manager.workload(since)
+        check_policy(policy)
+
+
+def what_if(
+    jobs: Sequence[PastJob],
+    cluster: Cluster,
+    policy: str,
+    placement: str,
+    late: Sequence[tuple[float, float]],
+    policies: Sequence[str],
+) -> Replay:
+    """Replay a manager's workload in another process."""
     if len(jobs) > MOST_JOBS:
         ran = f"{len(jobs):,} jobs ran in that time"
         raise BadInput(f"last_s: {ran}, and at most {MOST_JOBS:,} are replayed here: ask for less")
     if not any(job.averaged for job in jobs):
         raise BadInput("no job has ended in that time: there is nothing to replay")
-    question = {
-        "jobs": [asdict(job) for job in jobs],
-        "cluster": asdict(manager.cluster),
-        "policies": [manager.policy, *(one for one in policies if one != manager.policy)],
-        "placement": manager.placement,
-        "late": manager.late_rounds(since),
-    }
-    return TypeAdapter(Replay).validate_json(ask_apart(__name__, question))
+    past = {"policy": policy, "placement": placement, "late": late}
+    workload = {"jobs": [asdict(job) for job in jobs], "cluster": asdict(cluster), **past}
+    return TypeAdapter(Replay).validate_json(ask_apart({"workload": workload, "policies": policies}))
 
 
-def answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """The same in a process of its own."""
-    jobs, cluster = ran_jobs(asked["jobs"]), cluster_of(asked["cluster"])
-    return asdict(replay(jobs, cluster, asked["policies"], asked["placement"], late=asked["late"]))
+def ask_apart(question: dict[str, Any]) -> str:
+    """Return what `answer` prints as JSON in a process of its own."""
+    if not _REPLAYING.acquire(blocking=False):
+        raise WrongState("another question of this kind is being computed: ask again when it is done")
+    try:
+        command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
+        done = subprocess.run(
+            command, input=json.dumps(question), capture_output=True, text=True, timeout=WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HeadwayError(f"this could not be computed: {error}") from None
+    finally:
+        _REPLAYING.release()
+    if done.returncode:
+        raise HeadwayError((done.stderr.strip().splitlines() or ["this could not be computed"])[-1])
+    return done.stdout
+
+
+def answer() -> None:
+    """Answer a question on standard input, on standard output."""
+    os.nice(NICE)
+    try:
+        result = replay_workload(**json.load(sys.stdin))
+    except HeadwayError as error:
+        sys.exit(str(error))
+    json.dump(asdict(result), sys.stdout)

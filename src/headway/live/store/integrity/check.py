@@ -1,33 +1,36 @@
 """Check the whole journal: SQLite's integrity check, the schema, row checksums, missing numbers, and unknown kinds of rows."""
 
 import contextlib
+import fcntl
 import json
+import os
 import sqlite3
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from headway.io.units import counted
 from headway.live.errors import JournalDamaged
-from headway.live.store.index_room import in_use
 from headway.live.store.integrity import schema
 from headway.live.store.integrity.checksum import WIDTHS, intact
-from headway.live.store.integrity.convert import COMPLETE_FROM, FORMER_KINDS
 from headway.live.store.integrity.log import PAGE_SIZES, read_log
 
+COMPLETE_FROM: Final = "complete_from"  # name in `meta`: rows of `events` up to this one may be missing
 FLOOR: Final = "last_number"  # name in `meta`: job numbers up to this one are not given again
 MISSING: Final = "missing"  # name in `meta`: ranges of job numbers that earlier losses took, as JSON
 SUSPECT: Final = (
     "journal.suspect"  # file beside the journal: damage was seen, so the next start checks the whole journal
 )
 
+IN_USE: Final = 128  # byte of a log's index that every process with an open connection locks (os_unix.c: UNIX_SHM_DMS)
+_opened_here: set[str] = set()  # paths of journals
+
 
 def problems(file: sqlite3.Connection) -> Iterator[str]:
     """Yield the damage of a journal, the worst first."""
     for (text,) in file.execute("PRAGMA integrity_check"):
         yield from (line for line in text.splitlines() if line != "ok" and not line.startswith("***"))
-    if not schema.version_of(file):
-        return  # an earlier version wrote it, without checksums
     if in_schema := list(schema.problems(file)):
         yield from in_schema
         return
@@ -60,9 +63,8 @@ def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
     """Yield rows that this version does not understand, though their checksums are right: a newer version wrote them."""
     from headway.live.state.learn import ALL_KINDS
 
-    former = FORMER_KINDS if schema.version_of(file) < schema.FORMAT else frozenset()
     stored = (kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events"))
-    kinds = [kind for kind in stored if kind not in ALL_KINDS | former]
+    kinds = [kind for kind in stored if kind not in ALL_KINDS]
     if kinds:
         yield f"this version does not know rows of the kind {kinds[0]!r}: a newer version wrote them"
     for table, key, text in (("events", "seq", "data"), ("specs", "id", "text")):
@@ -80,7 +82,7 @@ def _value(file: sqlite3.Connection, name: str) -> str | None:
 
 
 def missing_jobs(text: str | None, floor: int) -> list[list[int]]:
-    """Return the ranges of job numbers that may be missing: the value of MISSING, which earlier versions did not write."""
+    """Return the ranges of job numbers that may be missing: the value of MISSING, or all up to `floor`."""
     ranges: list[list[int]] = json.loads(text) if text else [[1, floor]]
     return ranges
 
@@ -115,6 +117,33 @@ def file_damage(path: Path) -> str:
         return f"the header of {path.name} is not that of a database"
     log = read_log(path, with_frames=not header)
     return log.damage or (f"{path.name} is empty, and its write-ahead log is not" if log.frames else "")
+
+
+@contextlib.contextmanager
+def opened_here(path: Path) -> Iterator[None]:
+    """Note that this process has a journal open."""
+    _opened_here.add(os.path.realpath(path))
+    try:
+        yield
+    finally:
+        _opened_here.remove(os.path.realpath(path))
+
+
+def in_use(path: Path) -> bool:
+    """Return whether a process, this one included, has a database open: whether the index of its log is locked."""
+    if (
+        os.path.realpath(path) in _opened_here
+    ):  # opening and closing the index would give up the locks that SQLite has on it
+        return True
+    try:
+        index = os.open(f"{path}-shm", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        query = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, IN_USE, 1, 0)
+        return bool(struct.unpack("hhqqi", fcntl.fcntl(index, fcntl.F_OFD_GETLK, query))[0] != fcntl.F_UNLCK)
+    finally:
+        os.close(index)
 
 
 def refuse_damage(path: Path) -> None:

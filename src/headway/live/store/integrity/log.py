@@ -24,7 +24,7 @@ Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LogFrame:
     """A page as a commit wrote it. The number of a page is not reliable if the frame is not intact."""
 
     page: int
@@ -36,7 +36,7 @@ class Frame:
 class Log:
     """The frames of the log up to its last commit, the oldest first, and what is wrong with it (empty: nothing)."""
 
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[LogFrame, ...] = ()
     damage: str = ""
     page_bytes: int = PAGE_BYTES
 
@@ -80,7 +80,7 @@ def read_log(path: Path, with_frames: bool = False) -> Log:
         where = f"frame {first_bad + 1} of {end}" if header_intact else "its header"
         damage = f"{where} of the write-ahead log {path.name}-wal fails its checksum"
     rows = [i for i in range(last) if own[i]]
-    frames = (Frame(int(heads[i, 0]), table[i, FRAME_HEADER:].tobytes(), bool(good[i])) for i in rows)
+    frames = (LogFrame(int(heads[i, 0]), table[i, FRAME_HEADER:].tobytes(), bool(good[i])) for i in rows)
     return Log(tuple(frames) if with_frames else (), damage, size)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.live.store.integrity.checksum import WIDTHS, intact
-from headway.live.store.integrity.log import PAGE_SIZES, Frame, Log
+from headway.live.store.integrity.log import PAGE_SIZES, Log, LogFrame
 
 TABLE_LEAF, TABLE_INTERIOR, INDEX_LEAF, INDEX_INTERIOR = 13, 5, 10, 2
 NO_ROWS: Final = (0, TABLE_INTERIOR)  # first bytes of pages that hold no row; 0: the rest of a long row, or a free page
@@ -59,10 +59,10 @@ class Scan:
             for number in range(1, file.tell() // self.size + 1):
                 if number not in clean:
                     file.seek((number - 1) * self.size)
-                    yield from self._scan(Frame(number, file.read(self.size), True), page, clean, late)
+                    yield from self._scan(LogFrame(number, file.read(self.size), True), page, clean, late)
         yield from late
 
-    def _scan(self, frame: Frame, page: Callable[[int], bytes], clean: set[int], late: list[Row]) -> Iterator[Row]:
+    def _scan(self, frame: LogFrame, page: Callable[[int], bytes], clean: set[int], late: list[Row]) -> Iterator[Row]:
         """Yield the rows of one page. It is clean if all of them can be read; otherwise older versions of it are read too."""
         image, begin = frame.image, 100 if frame.page == 1 else 0
         kind, problems = image[begin], 0

@@ -24,13 +24,12 @@ from headway.live.store import snapshot
 from headway.live.store.copies import RECOVERED, free_name, set_aside
 from headway.live.store.folder_lock import folder_lock
 from headway.live.store.identity import IDENTITIES, MARK, PENDING, highest_run, named, read_mark
-from headway.live.store.integrity.check import FLOOR, MISSING, SUSPECT, covered, missing_jobs, ranges_of
+from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, ranges_of
 from headway.live.store.integrity.checksum import WIDTHS, insertion, remembered, sealed
-from headway.live.store.integrity.convert import COMPLETE_FROM, convert_events
 from headway.live.store.integrity.log import read_log
 from headway.live.store.integrity.pages import Row, Scan
 from headway.live.store.integrity.schema import prepare
-from headway.live.store.snapshot_table import Snapshot
+from headway.live.store.snapshot_table import StateSnapshot
 
 AT_ONCE: Final = 1000  # rows inserted together
 MOST_LISTED: Final = 1000  # lost jobs that a row of the journal names
@@ -60,7 +59,8 @@ def salvage(data: Path, why: str, use_snapshot: bool) -> None:
         except (sqlite3.Error, OSError) as error:
             part.unlink(missing_ok=True)
             fix = "make room there, or `headway journal restore` a backup"
-            raise JournalFailed(f"{path} is damaged ({why}), and cannot be recovered ({error}): {fix}") from None
+            message = f"{path} is damaged ({why}), and cannot be recovered ({error}): {fix}"
+            raise JournalFailed(message, {"path": str(path)}) from None
         part.rename(data / RECOVERED)
     install_recovered(data)
 
@@ -86,7 +86,6 @@ def _write(part: Path, path: Path, subject: str, use_snapshot: bool) -> None:
         prepare(file)
         file.execute("BEGIN")
         _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
-        convert_events(file)
         _Assembly(file, path.parent).finish(subject, use_snapshot)
         file.execute("COMMIT")
 
@@ -146,7 +145,7 @@ class _Assembly:
         for row in self.file.execute("SELECT * FROM snapshots ORDER BY seq DESC").fetchall():
             if use_snapshot:
                 with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
-                    return Base(row[0], *snapshot.submissions(Snapshot(row[1], row[2])))
+                    return Base(row[0], *snapshot.submissions(StateSnapshot(row[1], row[2])))
             self.file.execute("DELETE FROM snapshots WHERE seq = ?", row[:1])
         return Base()
 

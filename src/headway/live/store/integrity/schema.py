@@ -1,4 +1,4 @@
-"""The tables of the journal, the version of their format, and the conversion of journals that earlier versions wrote."""
+"""The tables of the journal, and the version of their format."""
 
 import contextlib
 import sqlite3
@@ -8,10 +8,8 @@ from typing import Final
 
 from headway.errors import BadInput
 from headway.live.errors import JournalDamaged
-from headway.live.store.integrity.checksum import WIDTHS, checksum
-from headway.live.store.integrity.convert import convert
 
-FORMAT: Final = 2  # 1: version 0.1; 0: before checksums
+FORMAT: Final = 2  # 0: a new file
 # Of `PRAGMA user_version`: every byte holds the version, so that a flipped bit is not taken for another version.
 EACH_BYTE: Final = 0x01010101
 STATEMENTS: Final = (
@@ -40,70 +38,38 @@ SCHEMA: Final = tuple(" ".join(statement.split()) for statement in STATEMENTS)
 NAMES: Final = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
 
 
-def prepare(connection: sqlite3.Connection) -> bool:
-    """Create the tables of a new journal, or convert those of an earlier version, in one transaction. Return whether it converted."""
-    if version_of(connection) == FORMAT:
-        return False
+def prepare(connection: sqlite3.Connection) -> None:
+    """Create the tables of a new journal, in one transaction; BadInput if the journal has another format."""
+    if version_of(connection) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        require(connection)
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        former = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not version_of(connection):
-            _make_tables(connection, former)
-        if former:
-            convert(connection)
+        for statement in SCHEMA:
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {FORMAT * EACH_BYTE}")
         connection.execute("COMMIT")
-        return bool(former)
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
 
 
-def _make_tables(connection: sqlite3.Connection, former: set[str]) -> None:
-    """Create the tables, and copy the rows of tables without checksums."""
-    _set_aside(connection, former)
-    for statement in SCHEMA:
-        connection.execute(statement)
-    for table in WIDTHS:
-        if table in former:
-            _convert(connection, table)
-
-
-def _set_aside(connection: sqlite3.Connection, former: set[str]) -> None:
-    for (index,) in connection.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'index' AND sql NOT NULL"
-    ).fetchall():
-        connection.execute(f"DROP INDEX {index}")
-    for table in former & set(WIDTHS):
-        connection.execute(f"ALTER TABLE {table} RENAME TO former_{table}")
-
-
-def _convert(connection: sqlite3.Connection, table: str) -> None:
-    """Copy the rows of a table that had no checksums. A snapshot had a hash instead."""
-    connection.create_function("checksum", -1, lambda *values: checksum(table, values), deterministic=True)
-    columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")][:-1]
-    listed = ", ".join(columns)
-    connection.execute(f"INSERT INTO {table} SELECT {listed}, checksum({listed}) FROM former_{table}")
-    connection.execute(f"DROP TABLE former_{table}")
-
-
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the version of a journal's format, 0 for one without checksums; BadInput if a newer version wrote it."""
+    """Return the version of a journal's format; 0 for a new file."""
     value = int(connection.execute("PRAGMA user_version").fetchone()[0])
     version = value & 0xFF
     if value != version * EACH_BYTE:
         raise JournalDamaged(f"the version of its format is {value:#x}")
-    if version > FORMAT:
-        wrote = f"a newer version of Headway wrote the journal (format {version}, this version knows {FORMAT})"
-        raise BadInput(f"{wrote}: start that version, or give another --data folder")
     return version
 
 
 def require(connection: sqlite3.Connection) -> None:
-    """Raise BadInput for a journal that this version does not read as it is."""
-    if version_of(connection) != FORMAT:
-        raise BadInput("an earlier version wrote the journal: start the manager once, which converts it")
+    """Raise BadInput for a journal of another format than this version's."""
+    version = version_of(connection)
+    if version != FORMAT:
+        wrote = f"the journal has format {version}, and this version of Headway reads format {FORMAT}"
+        raise BadInput(f"{wrote}: start the version that wrote it, or give another --data folder")
 
 
 def problems(connection: sqlite3.Connection) -> Iterator[str]:

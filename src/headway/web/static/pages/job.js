@@ -3,7 +3,6 @@
 import { get, post, Refused } from "../api.js";
 import { h, show } from "../dom.js";
 import { colours, count, gpuTime, moment, span, why } from "../format.js";
-import { Collective } from "../parts/collective.js";
 import { shares } from "../parts/chart.js";
 import { confirmed } from "../parts/dialog.js";
 import { progress, state, table } from "../parts/jobs.js";
@@ -15,7 +14,6 @@ const ON_GPUS = new Set(["STARTING", "RUNNING", "STOPPING"]);
 const PALETTE = ["c2", "c5", "c1", "c6", "c7", "c4", "c8", "c3"];
 const MARKS = 200;
 const HARDLY_US = 50_000;
-const PLAN_CHUNKS = 64; // of the plans that jobs are given
 
 export async function open(root, ctx, [id]) {
   const view = new Job(root, ctx, Number(id));
@@ -43,11 +41,9 @@ class Job {
         h("div", null, h("section", { class: "card" }, h("h2", null, "What it holds"), this.holds),
           h("section", { class: "card" }, h("details", null, h("summary", null, "Everything that happened"), this.marks)),
           ctx.recording ? null : h("section", { class: "card" }, h("details", null, h("summary", null, "Job file"), this.file)))),
-      ctx.recording ? null : output,
-      (this.planned = h("details", { class: "card" })));
+      ctx.recording ? null : output);
     this.timeline = new Timeline(life, ctx.recording);
     this.output = output;
-    this.planned.hidden = true;
   }
 
   async update() {
@@ -71,7 +67,6 @@ class Job {
     this.drawReceipt(explanation, story);
     this.drawHolds(job, story);
     this.drawMarks(story);
-    this.drawPlan(job, story);
     this.file.textContent = job.spec ? JSON.stringify(job.spec, null, 2) : "";
   }
 
@@ -167,25 +162,7 @@ class Job {
     show(this.marks, table(["when", "attempt", "what"], rows, "Everything that happened to the job"));
   }
 
-  /** A job on several GPUs has an all-reduce to plan: inside its nodes, then between them. */
-  drawPlan(job, story) {
-    if (this.plan || job.gpus < 2) return;
-    const ran = story.phases.findLast((each) => Object.keys(each.nodes).length);
-    const nodes = ran ? Object.keys(ran.nodes).length : (job.spec?.num_nodes ?? 1);
-    const each = Math.max(1, Math.round(job.gpus / nodes));
-    const fabric = job.slice?.certificate?.fabric;
-    const [inside, between] = fabric ? [`${fabric.server_gbps}Gbps:0ns`, `${fabric.link_gbps}Gbps:0ns`] : ["1200Gbps:700ns", "200Gbps:1700ns"];
-    const parts = [each > 1 ? `switch:${each}:${inside}` : null, nodes > 1 ? `switch:${nodes}:${between}` : null].filter(Boolean);
-    const own = job.slice?.plan && job.spec?.collective;
-    const where = `For ${count(nodes, "node")} of ${count(each, "GPU")}`;
-    const note = own ? `${where}, as the job was given it.` : `${where}${fabric ? "" : ", with bandwidths to set as they are"}. The job itself was given no plan.`;
-    this.planned.hidden = false;
-    this.planned.append(h("summary", null, "Plan of its collective"), h("p", { class: "dim" }, note));
-    this.plan = new Collective(this.planned, parts.join(","), own ? { scheduler: own.schedule, size: own.size, chunks: PLAN_CHUNKS } : {});
-  }
-
   close() {
-    this.plan?.close();
     this.logs?.close();
     this.timeline.end();
   }

@@ -1,9 +1,8 @@
-// The network: leaves and spines with each job's links in its colour, contended links marked, circuits, and collective plans.
+// The network: leaves and spines with each job's links in its colour, contended links marked, and circuits.
 
 import { get } from "../api.js";
 import { h, onWidth, s, show } from "../dom.js";
 import { colours, count } from "../format.js";
-import { Collective } from "../parts/collective.js";
 import { link as jobLink, table } from "../parts/jobs.js";
 
 const TALL = 262;
@@ -31,7 +30,6 @@ class Network {
     this.lists = h("div");
     this.picture = h("section", { class: "card" }, h("div", { class: "row" }, h("h2", null, "Switches and links"), h("span", { class: "space" }), this.only), this.words, this.box);
     root.append(h("h1", null, "Network"), this.picture, this.lists);
-    this.collective = new Collective(root, ctx.topology);
     this.end = onWidth(this.box, () => this.draw());
   }
 
@@ -140,6 +138,5 @@ class Network {
 
   close() {
     this.end();
-    this.collective?.close();
   }
 }

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { h, show } from "../dom.js";
-import { count, moment, percent, span, why } from "../format.js";
+import { count, moment, percent, span, why, whyIdle } from "../format.js";
 import { BAR_STEPS, OverTime } from "../parts/chart.js";
 import { GpuMap } from "../parts/gpumap.js";
 import { link, progress, state, table } from "../parts/jobs.js";
@@ -11,12 +11,6 @@ const RANGES = [[900, "15 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]]
 const STEPS = 96;
 const SHOWN = 8; // waiting jobs and events
 const TREND_MS = 2000;
-const IDLE = { gpus: "too few for who waits", preempted: "too few for who waits", fragmentation: "not together", backfill_reservation: "kept for a job that comes first", advance_reservation: "kept for a queue" };
-const NEWS = {
-  Submitted: "was submitted", Start: "gets GPUs", Started: "runs", Stop: "is asked to stop", Stopped: "has freed its GPUs",
-  Ended: "has ended", Held: "is held back", Released: "is released", Drained: "is drained", Resumed: "takes jobs again",
-};
-
 export async function open(root, ctx) {
   const view = new Overview(root, ctx);
   await view.update();
@@ -139,15 +133,14 @@ class Overview {
   }
 
   drawNews() {
-    const found = this.ctx.ctx.news.filter((event) => NEWS[event.kind]).slice(-SHOWN).reverse();
+    // Of jobs, what changes their state; of nodes, what has a message.
+    const found = this.ctx.ctx.news.filter((event) => event.message && (event.state || !event.job_id)).slice(-SHOWN).reverse();
     if (!found.length) return show(this.news, h("li", { class: "dim" }, "Nothing since this page was opened."));
     show(this.news, found.map((event) => {
-      const why = event.kind === "Stop" && (event.data.why ?? "preempt") === "preempt" ? "makes room for another job" : null;
-      const end = event.kind === "Ended" ? `: ${String(event.data.state).toLowerCase()}` : "";
       const who = event.job_id
         ? h("a", { href: `#/job/${event.job_id}` }, `${event.job_id} ${this.names.get(event.job_id) ?? ""}`.trim())
         : String(event.data.node ?? "");
-      return h("li", null, h("time", { class: "dim" }, moment(event.time)), " ", who, ` ${why ?? NEWS[event.kind]}${end}`);
+      return h("li", null, h("time", { class: "dim" }, moment(event.time)), " ", who, ` ${event.message}`);
     }));
   }
 
@@ -166,7 +159,7 @@ export function health(now, trend) {
   const waits = now.counts.PENDING;
   const facts = [`${now.gpus_busy} of ${count(now.gpus, "GPU")} in use`, `${count(waits, "job")} waiting`, direction(trend)];
   const top = Object.keys(now.reasons)[0];
-  if (waits && idle && top) facts.splice(2, 0, `${count(idle, "GPU")} idle: ${IDLE[top] ?? why(top)}`);
+  if (waits && idle && top) facts.splice(2, 0, `${count(idle, "GPU")} idle: ${whyIdle(top)}`);
   if (now.trouble) return ["bad", "In trouble", [now.trouble, ...facts]];
   if (closed.length === now.nodes.length) return ["bad", "No node takes jobs", facts];
   if (closed.length) {

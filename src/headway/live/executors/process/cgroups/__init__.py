@@ -13,7 +13,7 @@ InUse = Callable[[str], bool]  # whether the group of that name is that of an at
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AttemptLimits:
     """What an attempt may use in all; None: as much as there is. Denied devices are (major, minor) of character devices."""
 
     cpus: float | None = None
@@ -28,7 +28,7 @@ class Cgroups(Protocol):
     enforced: frozenset[str]  # of the four limits above
     about: str  # in one line: what is there, or why nothing is
 
-    def make(self, name: str, limits: Limits) -> list[str]:
+    def make(self, name: str, limits: AttemptLimits) -> list[str]:
         """Make a group with these limits (as far as they can be enforced), and return the folders to enter. OSError if it fails."""
 
     def remove(self, name: str) -> bool:
@@ -42,14 +42,15 @@ class Cgroups(Protocol):
 
 
 class NoCgroups:
-    """Nothing is enforced; processes are found by other means."""
+    """Nothing is enforced, and why; processes are found by other means."""
 
     enforced: frozenset[str] = frozenset()
 
-    def __init__(self, why: str) -> None:
-        self.about = why
+    def __init__(self, why: str, fix: str = "") -> None:
+        self.why, self.fix = why, fix
+        self.about = f"{why}: {fix}" if fix else why
 
-    def make(self, name: str, limits: Limits) -> list[str]:
+    def make(self, name: str, limits: AttemptLimits) -> list[str]:
         """No folders to enter."""
         return []
 

@@ -49,15 +49,14 @@ def find_cgroups(data: Path, proc: Path = Path("/proc/self")) -> Cgroups:
         try:
             return CgroupsV2(top, top / OURS / instance if top == where.unified else top / instance)
         except OSError as error:
-            return NoCgroups(
-                f"{top} cannot be written ({error.strerror}): run the manager as a systemd unit with Delegate=yes"
-            )
+            why = f"{top} cannot be written ({error.strerror})"
+            return NoCgroups(why, "run the manager as a systemd unit with Delegate=yes")
     if where.controllers:
         try:
             return CgroupsV1({name: tree / OURS / instance for name, tree in where.controllers.items()})
         except OSError as error:
-            return NoCgroups(f"cgroups v1 cannot be written ({error.strerror}): run the manager as root")
-    return NoCgroups("no cgroups are mounted: mount them, or in a container share those of the machine")
+            return NoCgroups(f"cgroups v1 cannot be written ({error.strerror})", "run the manager as root")
+    return NoCgroups("no cgroups are mounted", "mount them, or in a container share those of the machine")
 
 
 def own_group(unified: Path, membership: str) -> Path:

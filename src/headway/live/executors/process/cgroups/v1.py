@@ -7,7 +7,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, AttemptLimits, InUse
 from headway.live.executors.process.cgroups.folders import (
     limit_all_processes,
     limit_processes,
@@ -35,7 +35,7 @@ class CgroupsV1:
             limit_all_processes(self.bases["pids"])
         self.about = f"cgroups v1 with {', '.join(sorted(self.bases))}"
 
-    def make(self, name: str, limits: Limits) -> list[str]:
+    def make(self, name: str, limits: AttemptLimits) -> list[str]:
         """One folder in every tree."""
         folders = {controller: base / name for controller, base in self.bases.items()}
         for controller, folder in folders.items():
@@ -43,7 +43,7 @@ class CgroupsV1:
             self._limit(controller, folder, limits)
         return [str(folder) for folder in folders.values()]
 
-    def _limit(self, controller: str, folder: Path, limits: Limits) -> None:
+    def _limit(self, controller: str, folder: Path, limits: AttemptLimits) -> None:
         if controller == "memory" and limits.memory_bytes is not None:
             put(folder, "memory.limit_in_bytes", str(limits.memory_bytes))
             with contextlib.suppress(OSError):  # a kernel that does not count swap

@@ -6,7 +6,7 @@ Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst.
 import contextlib
 from pathlib import Path
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, AttemptLimits, InUse
 from headway.live.executors.process.cgroups.devices import can_deny, deny
 from headway.live.executors.process.cgroups.folders import (
     get,
@@ -54,7 +54,7 @@ class CgroupsV2:
             with contextlib.suppress(OSError):
                 put(own, "cgroup.procs", str(pid))
 
-    def make(self, name: str, limits: Limits) -> list[str]:
+    def make(self, name: str, limits: AttemptLimits) -> list[str]:
         """One folder."""
         folder = self.base / name
         folder.mkdir(exist_ok=True)

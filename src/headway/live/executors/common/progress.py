@@ -7,13 +7,13 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from headway.live.state.records import Progress
+from headway.live.state.records import JobProgress
 
 MOST_BYTES = 4096
 MOST_WHOLE = 2**63
 
 
-def read_progress(path: Path, known_ns: int) -> tuple[Progress | None, int]:
+def read_progress(path: Path, known_ns: int) -> tuple[JobProgress | None, int]:
     """The report if it changed since `known_ns`, and when it did."""
     content, changed_ns = read_own(path)
     if content is None or changed_ns == known_ns:
@@ -39,12 +39,12 @@ def read_own(path: Path) -> tuple[bytes | None, int]:
         os.close(handle)
 
 
-def parse_progress(content: Any) -> Progress:
+def parse_progress(content: Any) -> JobProgress:
     """What a job says about itself; values of a wrong type are dropped."""
     if not isinstance(content, dict):
         raise ValueError("a report is a mapping")
     whole = {name: _whole(content.get(name)) for name in ("step", "total", "checkpointed")}
-    return Progress(**whole, loss=_number(content.get("loss")))
+    return JobProgress(**whole, loss=_number(content.get("loss")))
 
 
 def _whole(value: Any) -> int | None:
