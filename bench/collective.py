@@ -20,16 +20,18 @@ from bench.random_topologies import random_size_bytes, random_topology
 
 from headway.collectives.draft import Task, draft_by_queues
 from headway.collectives.published import LIKE_THE_PUBLIC_CODE, themis_orders
-from headway.collectives.schedulers import Outcome, schedule
-from headway.collectives.simulate.cost import Collective, latencies_ps, split_bytes
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.schedulers import SchedulerOutcome, schedule
+from headway.collectives.simulate.cost import CollectiveKind, latencies_ps, split_bytes
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS
 from headway.io.files import write_atomically
 
 GB = 10**9
 # CPU seconds of ASTRA-sim 1.0 for one 1024-NPU all-reduce with 64 chunks, the lower and upper end of what was measured.
 ASTRA_SIM_S = (11.0, 16.0)
-LARGE = Topology("100,352 NPUs", (Dimension(Kind.SWITCH, 392, 1200, 700), Dimension(Kind.SWITCH, 256, 800, 1700)))
+LARGE = Topology(
+    "100,352 NPUs", (Dimension(DimensionKind.SWITCH, 392, 1200, 700), Dimension(DimensionKind.SWITCH, 256, 800, 1700))
+)
 METHODS = (
     ("baseline", {"scheduler": "baseline"}),
     ("themis-fifo", {"scheduler": "themis", "intra": "fifo"}),
@@ -73,7 +75,7 @@ def speed() -> None:
         print(f"{name:36} {LARGE.npus:,} NPUs cost {large / small:.2f} times what 1,024 do")
 
 
-def cpu_ms(work: Callable[[], Outcome], repeats: int = 5) -> float:
+def cpu_ms(work: Callable[[], SchedulerOutcome], repeats: int = 5) -> float:
     """The least CPU time of several runs, after one that warms up."""
     work()
     spans = []
@@ -181,7 +183,7 @@ def trackers() -> None:
 
 
 def _change(topology: Topology, size: int, intra: str) -> float:
-    task, parts = Task(topology, Collective.ALL_REDUCE, size, 1), split_bytes(size, 64)
+    task, parts = Task(topology, CollectiveKind.ALL_REDUCE, size, 1), split_bytes(size, 64)
     delays = latencies_ps(topology, task.collective).astype(np.float64)
     ends = []
     for start in (np.zeros_like(delays), delays):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bench.collective_training import A100_TFLOPS, ALL_AT_ONCE, PUBLISHED, gains_of
 
-from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.collectives.training.iteration import Settings
 from headway.collectives.training.textfile import NS_PER_S, Sent, TextWorkload, TimedLayer
 from headway.collectives.training.workloads import workload
@@ -104,7 +104,7 @@ def dlrm(rows: int) -> list[Product]:
 
 def on_the_array(name: str, layers: list[Product], value_bytes: int) -> TextWorkload:
     """A data-parallel iteration whose gradients, those of our workload of that name, are sent at once, at its end."""
-    sent = Sent(Collective.ALL_REDUCE, workload(name).params * value_bytes)
+    sent = Sent(CollectiveKind.ALL_REDUCE, workload(name).params * value_bytes)
     timed = []
     for number, layer in enumerate(layers):
         forward, back, weights = (one / NS_PER_S for one in cycles(layer))

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 from bench.line_chart import line_chart
 
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.wiring.model import Link, Wiring
-from headway.collectives.wiring.plan import replayed
-from headway.collectives.wiring.spread import plan_wiring
-from headway.collectives.wiring.text import faults_from
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.errors import BadInput
 from headway.io.files import write_atomically
-from headway.sim.network_files import wiring_from
+from headway_wiring.files import wiring_from
+from headway_wiring.model import Link, Wiring
+from headway_wiring.plan import replayed
+from headway_wiring.spread import plan_wiring
+from headway_wiring.text import faults_from
 
 GB = 10**9
-AR, AG = Collective.ALL_REDUCE, Collective.ALL_GATHER
+AR, AG = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
 CASES = (
     ("ring:8:800Gbps:700ns", "0-1"),
     ("ring:4:400Gbps:700ns,ring:4:400Gbps:700ns", "0-1"),

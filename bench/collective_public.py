@@ -30,8 +30,8 @@ from bench.random_topologies import BANDWIDTH_GBPS, LATENCIES_NS
 from headway.collectives.draft import Task, draft_by_queues
 from headway.collectives.published import LIKE_THE_PUBLIC_CODE, themis_orders
 from headway.collectives.schedulers import schedule
-from headway.collectives.simulate.cost import Collective, latencies_ps, split_bytes
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.simulate.cost import CollectiveKind, latencies_ps, split_bytes
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS
 
 GB = 10**9
@@ -125,9 +125,9 @@ class Passes:
     def _messages(self, dim: int, data: int, shard: int, halving: bool) -> list[int]:
         """What one NPU sends, message after message (where all are connected: one of those that go at once)."""
         dimension = self.dimensions[dim]
-        if dimension.kind is Kind.FULLY_CONNECTED:
+        if dimension.kind is DimensionKind.FULLY_CONNECTED:
             return [shard]
-        if dimension.kind is Kind.RING:
+        if dimension.kind is DimensionKind.RING:
             return [shard] * (dimension.size - 1)
         steps = dimension.size.bit_length() - 1
         return [data >> (1 + step) if halving else data << step for step in range(steps)]
@@ -135,9 +135,9 @@ class Passes:
     def _lasts_ns(self, dim: int, messages: list[int], reduce_ns: int) -> float:
         dimension = self.dimensions[dim]
         bytes_per_ns = dimension.link_gbps / BITS
-        if dimension.kind is Kind.FULLY_CONNECTED:
+        if dimension.kind is DimensionKind.FULLY_CONNECTED:
             bytes_per_ns /= dimension.size - 1
-        switch = dimension.kind is Kind.SWITCH
+        switch = dimension.kind is DimensionKind.SWITCH
         each = [(1 + switch) * dimension.latency_ns + size / bytes_per_ns for size in messages]
         sent = sum(map(int, each)) if self.times.whole_ns else sum(each)
         # On a switch nothing is reduced after the last message of a phase.
@@ -237,7 +237,7 @@ def public_s(topology: Topology, size: int, method: str, times: Times = LIKE_OUR
 
 def ours_s(topology: Topology, size: int, intra: str, at_delays: bool) -> float:
     """Our time, with load trackers that start at zero, or at the fixed delays as they once did."""
-    task, parts = Task(topology, Collective.ALL_REDUCE, size, 1), split_bytes(size, CHUNKS)
+    task, parts = Task(topology, CollectiveKind.ALL_REDUCE, size, 1), split_bytes(size, CHUNKS)
     delays = latencies_ps(topology, task.collective).astype(np.float64)
     orders = themis_orders(topology, task.collective, parts, delays if at_delays else np.zeros_like(delays))
     return draft_by_queues(task, parts, orders, intra, "themis").end_ps / PS_PER_S
@@ -247,7 +247,7 @@ def drawn(rng: np.random.Generator) -> tuple[Topology, int]:
     """A network of 2 to 4 dimensions with latencies, and a size: 16 MB to 1 GB in 64 chunks of whole NPUs."""
     dimensions = []
     for _ in range(int(rng.integers(2, 5))):
-        kind = list(Kind)[int(rng.integers(len(Kind)))]
+        kind = list(DimensionKind)[int(rng.integers(len(DimensionKind)))]
         link_gbps = round(float(np.exp(rng.uniform(*np.log(BANDWIDTH_GBPS)))))
         dimensions.append(Dimension(kind, int(rng.choice(POWERS)), link_gbps, float(rng.choice(LATENCIES_NS))))
     topology = Topology("drawn", tuple(dimensions))

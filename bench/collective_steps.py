@@ -16,11 +16,11 @@ from headway.collectives.best import best
 from headway.collectives.draft import Draft, Task
 from headway.collectives.limit import limit
 from headway.collectives.published import baseline, themis
-from headway.collectives.simulate.cost import PS_PER_NS, PS_PER_S, Collective, ps_per_byte
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.simulate.cost import PS_PER_NS, PS_PER_S, CollectiveKind, ps_per_byte
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.collectives.topology.presets import PAPER
 
-AR = Collective.ALL_REDUCE
+AR = CollectiveKind.ALL_REDUCE
 SIZES = (10**7, 10**8, 10**9)
 IN_FLIGHT = (1, 2, 4, 8, 16)
 MAKERS: dict[str, Callable[[Task], Draft]] = {
@@ -34,9 +34,9 @@ MAKERS: dict[str, Callable[[Task], Draft]] = {
 def step_bytes(dimension: Dimension, data: int, grows: bool) -> list[int]:
     """What each step of a phase sends, of `data` bytes at its larger end."""
     shard = -(-data // dimension.size)
-    if dimension.kind is Kind.FULLY_CONNECTED:
+    if dimension.kind is DimensionKind.FULLY_CONNECTED:
         return [(dimension.size - 1) * shard]
-    if dimension.kind is Kind.RING:
+    if dimension.kind is DimensionKind.RING:
         return [shard] * (dimension.size - 1)
     sent, left = [], dimension.size
     while left > 1:
@@ -87,7 +87,7 @@ class Player:
         """The next step, as soon as the link is free."""
         dim = int(self.ops.dim[op])
         dimension = self.dimensions[dim]
-        delay = dimension.latency_ns * PS_PER_NS * (2 if dimension.kind is Kind.SWITCH else 1)
+        delay = dimension.latency_ns * PS_PER_NS * (2 if dimension.kind is DimensionKind.SWITCH else 1)
         self.link_free[dim] = max(self.now, self.link_free[dim]) + self.to_send[op].pop(0) * self.inverse[dim]
         heapq.heappush(self.under_way, (self.link_free[dim] + delay, op))
 

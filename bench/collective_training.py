@@ -18,7 +18,7 @@ from headway.collectives.topology.presets import PAPER
 from headway.collectives.topology.text import topology_from_shorthand
 from headway.collectives.training.iteration import Settings, iterate_fixed
 from headway.collectives.training.textfile import TextWorkload
-from headway.collectives.training.workloads import Workload, workload
+from headway.collectives.training.workloads import TrainingWorkload, workload
 from headway.io.files import write_atomically
 
 # Mean and largest gain over six networks (ISCA'22, abstract).
@@ -48,7 +48,7 @@ def gains(
 
 
 def gains_of(
-    model: Workload | TextWorkload, settings: Settings, networks: tuple[Topology, ...] = PAPER
+    model: TrainingWorkload | TextWorkload, settings: Settings, networks: tuple[Topology, ...] = PAPER
 ) -> tuple[float, float, float]:
     """The same for any workload."""
     found, shares = [], []

@@ -86,7 +86,7 @@ def chromium() -> Iterator[Any]:
 
 def recorded() -> None:
     """How long a recorded run of 10,000 jobs takes to answer."""
-    from headway.live.queries.overview import QueueWanted
+    from headway.client.job import JobQuery
     from headway.player import scenes, wires
     from headway.player.film import Film
     from headway.sim.api import simulate
@@ -95,7 +95,7 @@ def recorded() -> None:
     asked: dict[str, Callable[[Any], Any]] = {
         "overview": scenes.overview,
         "trend": lambda frame: scenes.trend(frame, 96),
-        "queue": lambda frame: scenes.queue_page(frame, QueueWanted()),
+        "queue": lambda frame: scenes.queue_page(frame, JobQuery(order="order", limit=100)),
         "story of a job": lambda frame: scenes.story(frame, 100),
         "network": wires.network,
     }

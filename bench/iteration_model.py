@@ -2,7 +2,7 @@
 
     HEADWAY_TRACES=... python -m bench.iteration_model
 
-Of every model on every kind of GPU seven of ten measurements are fitted (headway/iteration/fit.py) and the other three predicted: drawn at
+Of every model on every kind of GPU seven of ten measurements are fitted (bench/iteration_fit.py) and the other three predicted: drawn at
 random; and once more those on the most GPUs, which asks for jobs larger than any that was measured. "Compute alone" is a fit without
 communication: what a scheduler assumes that knows none.
 """
@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.iteration_fit import Rows, fit, fit_parallel, parallel_features
 from bench.line_chart import line_chart
 from bench.shared_traces import FOLDER
 from bench.tiresias_table import put
-
-from headway.iteration.fit import Rows, fit, fit_parallel, parallel_features
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "stack.md"
 PICTURE = PAGE.parent / "stack-iteration.svg"

@@ -21,6 +21,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from headway.live.executors import Executor
+
 NODES, GPUS = 2, 4
 ROWS = (
     ("Submitted", "{}"),
@@ -52,8 +54,11 @@ def write_journal(folder: Path, jobs: int) -> None:
         file.executemany(insertion("events"), (sealed("events", (seq, *row)) for seq, row in rows))
 
 
-class AtOnce:
+class AtOnce(Executor):
     """An executor whose processes have ended as soon as they are started."""
+
+    def check_user(self, user: str) -> None:
+        """Accept imagined users: no process runs."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -72,7 +77,10 @@ class AtOnce:
         found, self.heard = self.heard, []
         return found
 
-    def check_user(self, user: str) -> None: ...
+    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None: ...
+
+    def logs(self, job: int, attempt: int) -> list[Path]:
+        return []
 
     def adopt(self, job: int, attempt: int) -> None: ...
 

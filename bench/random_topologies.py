@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 
 SIZES = (2, 3, 4, 5, 6, 8, 12, 16, 32)
 # From a slow Ethernet port to a fast link inside a node, in Gb/s.
@@ -18,7 +18,7 @@ def random_topology(rng: np.random.Generator) -> Topology:
     with_latency = rng.random() < WITH_LATENCY
     dimensions = []
     for _ in range(int(rng.integers(2, 6))):
-        kind = list(Kind)[int(rng.integers(len(Kind)))]
+        kind = list(DimensionKind)[int(rng.integers(len(DimensionKind)))]
         size = int(rng.choice(SIZES))
         link_gbps = float(np.exp(rng.uniform(*np.log(BANDWIDTH_GBPS))))
         latency_ns = float(rng.choice(LATENCIES_NS)) if with_latency else 0.0

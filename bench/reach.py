@@ -1,9 +1,13 @@
 """Measure how much code a function reaches: `python -m bench.reach [--src DIR] [--json] [FUNCTION ...]`.
 
+FUNCTION is a dotted name without the package (`core.decide.decide`) or the last part of one that is unique or named like its module
+(`decide`, `explain`). The figures of all of core are printed if an entry point is in core.
+
 The call graph is static. A call counts if its name resolves, through imports, to a function of the package in DIR (default: `src`).
-Functions passed as values (`place`, `key`, `worth`) and methods do not count. Lines of a function include its signature and docstring, not
-its decorators. Branches are counted as McCabe does: one, plus one for each `if`, `elif`, `for`, `while`, `and`, `or`, conditional
-expression and condition of a comprehension.
+Functions passed as values (`place`, `key`, `worth`) and methods do not count. Functions in a dict at the top level of a module (as
+`WAITING` of `explain`) count for each function of that module that reads the dict. Lines of a function include its signature and
+docstring, not its decorators. Branches are counted as McCabe does: one, plus one for each `if`, `elif`, `for`, `while`, `and`, `or`,
+conditional expression and condition of a comprehension.
 """
 
 import argparse
@@ -44,6 +48,7 @@ class Package:
 
     functions: dict[str, Function]
     imports: dict[str, dict[str, str]]  # module -> local name -> dotted name
+    tables: dict[str, list[str]]  # dict at the top level of a module, by dotted name -> names of its values
 
     def resolve(self, module: str, name: str) -> Function | None:
         """Return the function that a dotted name means in a module, or None."""
@@ -65,6 +70,7 @@ def read_package(source: Path, package: str = "headway") -> Package:
     """Parse every module of a package below the folder `source`."""
     functions: dict[str, Function] = {}
     imports: dict[str, dict[str, str]] = {}
+    tables: dict[str, list[str]] = {}
     for path in sorted((source / package).rglob("*.py")):
         parts = path.relative_to(source / package).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -73,7 +79,11 @@ def read_package(source: Path, package: str = "headway") -> Package:
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 functions[f"{module}.{node.name}"] = Function(f"{module}.{node.name}", path, node)
-    return Package(functions, imports)
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                values = [value.id for value in node.value.values if isinstance(value, ast.Name)]
+                tables[f"{module}.{ast.unparse(target)}"] = values
+    return Package(functions, imports, tables)
 
 
 def imported_names(tree: ast.Module, package: str) -> Iterator[tuple[str, str]]:
@@ -90,13 +100,28 @@ def imported_names(tree: ast.Module, package: str) -> Iterator[tuple[str, str]]:
 
 
 def calls(package: Package, function: Function) -> Iterator[Function]:
-    """Yield the functions that a function calls by name."""
+    """Yield the functions that a function calls by name, and those of the tables of its module that it reads."""
     module = function.name.rpartition(".")[0]
     for node in ast.walk(ast.Module(function.node.body, [])):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             callee = package.resolve(module, ast.unparse(node.func))
             if callee is not None:
                 yield callee
+        elif isinstance(node, ast.Name):
+            values = (package.resolve(module, name) for name in package.tables.get(f"{module}.{node.id}", ()))
+            yield from (value for value in values if value is not None)
+
+
+def find_entry(package: Package, name: str) -> str | None:
+    """Return the dotted name that a name means: its own, the only one that ends with it, or that of the module of its name; or None."""
+    if name in package.functions:
+        return name
+    candidates = [dotted for dotted in package.functions if dotted.endswith(f".{name}")]
+    named_like_module = [dotted for dotted in candidates if dotted.endswith(f"{name}.{name}")]
+    for names in (candidates, named_like_module):
+        if len(names) == 1:
+            return names[0]
+    return None
 
 
 def branches(function: ast.FunctionDef) -> int:
@@ -213,17 +238,20 @@ def scratch_fields(folder: Path) -> int:
     return 0
 
 
-def show(entries: list[dict[str, Any]], core: dict[str, Any]) -> None:
-    """Print the figures as tables."""
+def show(entries: list[dict[str, Any]], core: dict[str, Any] | None) -> None:
+    """Print the figures as tables; `core`: those of all of core, if they are wanted."""
     titles = ("functions", "lines", "files", "depth", "branches", f"> {MOST_BRANCHES}")
-    print(f"{'entry point':28}" + "".join(f"{title:>11}" for title in titles))
+    width = max(28, *(len(row["entry"]) + 1 for row in entries))
+    print(f"{'entry point':{width}}" + "".join(f"{title:>11}" for title in titles))
     for row in entries:
         keys = ("functions", "lines", "files", "depth", "branches", "above_limit")
-        print(f"{row['entry']:28}" + "".join(f"{row[key]:>11,}" for key in keys))
+        print(f"{row['entry']:{width}}" + "".join(f"{row[key]:>11,}" for key in keys))
     for row in entries:
         print(f"\nmost complex below {row['entry']}")
         for count, name in row["most_complex"]:
             print(f"{count:6}  {name}")
+    if core is None:
+        return
     print(f"\nall of core: {core['functions']} functions, {core['lines']:,} lines, {core['files']} files")
     print(f"{len(core['above_limit']):6}  functions with more than {MOST_BRANCHES} branches")
     print(f"{core['team_tests']:6}  lines that test for teams, in {core['team_test_files']} files")
@@ -241,12 +269,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     package = read_package(arguments.src)
-    if missing := [name for name in arguments.function if name not in package.functions]:
+    names = {name: find_entry(package, name) for name in arguments.function}
+    if missing := [name for name, dotted in names.items() if dotted is None]:
         parser.error(
             f"no function {', '.join(missing)} in {arguments.src}: write module.function, as core.decide.decide"
         )
-    entries = [measure_entry(package, name) for name in arguments.function]
-    core = measure_layer(package, arguments.src)
+    entries = [measure_entry(package, dotted) for dotted in names.values() if dotted]
+    core = measure_layer(package, arguments.src) if any(row["entry"].startswith("core.") for row in entries) else None
     if arguments.json:
         print(json.dumps({"entries": entries, "core": core}, indent=1))
     else:

@@ -137,10 +137,6 @@ def recorded(browser: Any, folder: Path) -> None:
         page.evaluate("location.hash = '#/network'")
         page.wait_for_selector(".matrix")
         camera.take(page, "network")
-        page.get_by_role("button", name="Plan").click()
-        page.wait_for_selector(".gantt svg")
-        plan = page.locator("section", has=page.locator("#plans")).last.screenshot()
-        (FOLDER / "collective.png").write_bytes(packed(plan))
 
 
 def main() -> None:

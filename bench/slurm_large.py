@@ -21,6 +21,7 @@ from headway.live.executors.slurm import discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun
 from headway.live.executors.slurm.executor import POLL_S, SHARE, SlurmExecutor
 from headway.live.executors.slurm.render import comment_of
+from headway.live.executors.slurm.states import PartState
 from headway.live.jobfile.spec import job_spec
 from headway.live.state.cluster import ClusterState
 from headway.live.state.nodes import node_changes
@@ -28,7 +29,7 @@ from headway.live.state.records import Job
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.slurm import answers
-from headway.slurm.snapshot import Snapshot
+from headway.slurm.snapshot import SlurmSnapshot
 
 GPUS, ADA = 8, 1000
 WANTED_S = 1.0
@@ -40,9 +41,9 @@ class Answers:
     def __init__(self, nodes: int) -> None:
         self.nodes, self.jobs = json.dumps({"nodes": [_node(k) for k in range(nodes)]}).encode(), b'{"jobs": []}'
 
-    def poll(self) -> Snapshot:
+    def poll(self) -> SlurmSnapshot:
         """Parse both."""
-        return Snapshot(answers.read_jobs(self.jobs), answers.read_nodes(self.nodes))
+        return SlurmSnapshot(answers.read_jobs(self.jobs), answers.read_nodes(self.nodes))
 
     def show(self, what: str) -> str:
         """One partition, and nothing else."""
@@ -105,7 +106,7 @@ def prepared(nodes: int, jobs: int, data: Path) -> tuple[SlurmExecutor, ClusterS
     for k in range(third):
         folder = executor.folder(k + 1, 1)
         (folder / "own").mkdir(parents=True)
-        executor._attempts[k + 1, 1] = Attempt(k + 1, 1, folder, [PartRun(slurm=k + 1)], uid=ADA)
+        executor._attempts[k + 1, 1] = Attempt(k + 1, 1, folder, [PartRun(PartState.RUNNING, slurm=k + 1)], uid=ADA)
     state = ClusterState(found.cluster, find_policy("tiresias-l"), find_placement("consolidated"))
     one = job_spec({"run": "true", "preemptible": True})
     for number in range(1, jobs + 1):
@@ -138,8 +139,8 @@ def main() -> None:
             state.engine.decide(now + k)
             decisions.append((time.perf_counter() - began[0], time.process_time() - began[1]))
             began = time.perf_counter(), time.process_time()
-            for key in list(executor._attempts):
-                executor._look(key)
+            for attempt in executor._known():
+                executor._look(attempt)
             looks.append((time.perf_counter() - began[0], time.process_time() - began[1]))
         for name, spent in (("poll", polls), ("decision", decisions), ("look into folders", looks)):
             wall, cpu = min(spent)

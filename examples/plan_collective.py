@@ -8,7 +8,7 @@ import sys
 from headway.collectives.advice import advise
 from headway.collectives.plan import plan_to_json
 from headway.collectives.schedulers import schedule
-from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.io.files import write_atomically
 from headway.sim.network_files import topology_from
 
@@ -23,7 +23,7 @@ def main() -> None:
         print(
             f"{scheduler:9} {outcome.time_s * 1e3:7.3f} ms  {outcome.limit.limit_s / outcome.time_s:6.1%} of the limit"
         )
-    advice = advise(network, Collective.ALL_REDUCE, SIZE_BYTES, sum(network.bandwidths_gbps))
+    advice = advise(network, CollectiveKind.ALL_REDUCE, SIZE_BYTES, sum(network.bandwidths_gbps))
     for row in advice.dimensions:
         print(f"{network.label(row.dim)}: {row.link_gbps:g} Gbps, best split {row.split_gbps:.0f} Gbps")
     if len(sys.argv) > 1:

@@ -16,7 +16,6 @@ LONGEST = (
     "test_policies.py",
     "test_slurm.py",
     "test_live_forecast.py",
-    "test_collective_export.py",
     "test_executors.py",
     "test_journals_checked.py",
     "test_sweep_on_slurm.py",

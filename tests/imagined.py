@@ -9,15 +9,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tests.quiet import Quiet
+
 from headway.cluster.named import cluster
 from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
+from headway.live.manager.loop.world import LiveWorld
 from headway.live.manager.outcome import Backoff
-from headway.live.manager.world import LiveWorld
 from headway.live.state.cluster import ClusterState
-from headway.live.state.records import Job, Progress
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import Job, JobProgress, JournalRow
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
@@ -48,7 +49,7 @@ class Rows:
         return len(self.rows)
 
 
-class Processes:
+class Processes(Quiet):
     """An executor whose processes exist in virtual time only."""
 
     def __init__(self, works: list[Work]) -> None:
@@ -68,11 +69,11 @@ class Processes:
         self.expect(self.now, Report(executors.STARTED, *key))
         first = self.now + work.start_s
         if work.reports:
-            self.expect(self.now, Report(executors.PROGRESSED, *key, progress=Progress()))  # it uses the runtime
+            self.expect(self.now, Report(executors.PROGRESSED, *key, progress=JobProgress()))  # it uses the runtime
             total = math.ceil(work.work_s / work.step_s)
             for step in range(int(work.done_s / work.step_s) + 1, total + 1):
                 at = first + step * work.step_s - work.done_s
-                self.expect(at, Report(executors.PROGRESSED, *key, progress=Progress(step, total)))
+                self.expect(at, Report(executors.PROGRESSED, *key, progress=JobProgress(step, total)))
         self.expect(first + work.work_s - work.done_s, Report(executors.ENDED, *key, exit_code=0))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
@@ -121,8 +122,8 @@ class Virtual(LiveWorld):
             self.arrived += 1
             spec = {"run": "true", **self.works[self.arrived - 1].spec}
             self.state.add(Job(self.arrived, spec.pop("user", "me"), job_spec(spec), self.time))
-            self.arrivals.append(self.arrived)
-        self._closing = math.isinf(self.time) or (self.arrived == len(self.works) and not self.state.active)
+            self.inbox.arrivals.append(self.arrived)
+        self.inbox.closing = math.isinf(self.time) or (self.arrived == len(self.works) and not self.state.active)
 
     def times(self, kind: str, job: int) -> list[float]:
         """When the journal has this of a job."""

@@ -1,4 +1,4 @@
-"""Journals for tests: changed by hand, and in the format of earlier versions."""
+"""Journals for tests, changed by hand."""
 
 import contextlib
 import sqlite3
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headway.live.store.integrity.checksum import WIDTHS, checksum
-from headway.live.store.integrity.schema import SCHEMA
 
 
 @contextlib.contextmanager
@@ -21,22 +20,7 @@ def edited(data: Path) -> Iterator[sqlite3.Connection]:
         file.commit()
 
 
-def without_checksums(data: Path) -> None:
-    """Turn a journal into one of the versions before checksums."""
+def ended_rows(data: Path) -> list[tuple[int, str]]:
+    """Return number and state of the jobs in the table of finished jobs, the newest first."""
     with contextlib.closing(sqlite3.connect(data / "journal.db")) as file:
-        for (name,) in file.execute("SELECT name FROM sqlite_master WHERE name LIKE 'finished_by%'").fetchall():
-            file.execute(f"DROP INDEX {name}")
-        for statement in SCHEMA:
-            kind, name = statement.split()[1:3]
-            if kind == "TABLE":
-                names = [column for _, column, *_ in file.execute(f"PRAGMA table_info({name})")][:-1]
-                file.execute(f"ALTER TABLE {name} RENAME TO later_{name}")
-                file.execute(statement.replace("checksum INTEGER NOT NULL, PRIMARY", "PRIMARY"))
-                if name != "keys":
-                    file.execute(f"ALTER TABLE {name} DROP COLUMN checksum")
-                file.execute(f"INSERT INTO {name} SELECT {', '.join(names)} FROM later_{name}")
-                file.execute(f"DROP TABLE later_{name}")
-            else:
-                file.execute(statement)
-        file.execute("PRAGMA user_version = 0")
-        file.commit()
+        return file.execute("SELECT job, state FROM finished ORDER BY job DESC").fetchall()

@@ -1,14 +1,23 @@
-"""What every executor must keep: all ranks or none, reports by attempt, stops that are sure, adoption, and harmless repetition."""
+"""What every executor must keep: all ranks or none, reports by attempt, stops that are sure, adoption, and harmless repetition.
+
+Of an executor from outside, in a folder where Python finds its module (PYTHONPATH=.):
+
+    pytest tests/contract/test_executors.py tests/contract/test_capabilities.py --executor my_module:MyExecutor
+"""
 
 import getpass
 import json
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.contract.conftest import EXAMPLE
 from tests.processes import is_dead
 from tests.slurm_cluster import SlurmCluster, started
 from tests.waiting import PATIENCE_S, wait_for
@@ -16,14 +25,14 @@ from tests.waiting import PATIENCE_S, wait_for
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Executor, Launch, Report
+from headway.live.executors.common.progress import parse_progress
 from headway.live.executors.process.executor import ProcessExecutor
-from headway.live.executors.process.progress import parse_progress
 from headway.live.executors.process.render import render
 from headway.live.executors.registry import executor_names, find_executor
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
 
-EXECUTORS: dict[str, Callable[[Path], Executor]] = {
+QUICK: dict[str, Callable[[Path], Executor]] = {  # of those that look at a system now and then
     "process": lambda data: ProcessExecutor(data, poll_s=0.1),
     "slurm": lambda data: SlurmExecutor(data, poll_s=0.3),
 }
@@ -34,8 +43,8 @@ class Watch:
     """An executor with what it reported."""
 
     def __init__(self, executor: Executor) -> None:
-        self.executor, self.seen = executor, list[Report]()
-        executor.open(lambda: None)
+        self.executor, self.seen, self.woken = executor, list[Report](), threading.Event()
+        executor.open(self.woken.set)
 
     def until(self, what: str, job: int, attempt: int = 1) -> Report:
         """Wait for a report."""
@@ -46,6 +55,11 @@ class Watch:
             return next((each for each in self.seen if (each.what, each.job, each.attempt) == wanted), None)
 
         return wait_for(report, lambda: f"no {what} of {job}.{attempt} in {self.seen}")
+
+
+def made_by_name(name: str, data: Path) -> Executor:
+    """Return an executor for a data folder; one from outside is loaded as `serve --executor` loads it."""
+    return QUICK[name](data) if name in QUICK else find_executor(name, data)
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +75,19 @@ def slurm() -> Iterator[SlurmCluster]:
 @pytest.fixture
 def needed(request: pytest.FixtureRequest) -> None:
     """Start what an executor needs."""
-    if request.getfixturevalue("name") != "process":
+    if request.getfixturevalue("executor_name") == "slurm":
         request.getfixturevalue("slurm")
 
 
-@pytest.fixture(params=list(EXECUTORS))
-def name(request: pytest.FixtureRequest) -> str:
-    """Each executor in turn."""
-    return str(request.param)
-
-
 @pytest.fixture
-def make(name: str, needed: None, tmp_path: Path) -> Iterator[Callable[[], Watch]]:
+def make(executor_name: str, needed: None, tmp_path: Path) -> Iterator[Callable[[], Watch]]:
     """Executors on one data folder, one after the other."""
     made: list[Watch] = []
 
     def start() -> Watch:
         if made:
             made[-1].executor.close()
-        made.append(Watch(EXECUTORS[name](tmp_path / "data")))
+        made.append(Watch(made_by_name(executor_name, tmp_path / "data")))
         return made[-1]
 
     yield start
@@ -89,12 +97,15 @@ def make(name: str, needed: None, tmp_path: Path) -> Iterator[Callable[[], Watch
     made[-1].executor.close()
 
 
-def launch(run: str, job: int = 1, attempt: int = 1, ranks: int = 1, **spec: object) -> Launch:
+ME = getpass.getuser()
+
+
+def launch(run: str, job: int = 1, attempt: int = 1, ranks: int = 1, user: str = ME, **spec: object) -> Launch:
     given = job_spec({"run": run, "resources": {"accelerators": ranks}, "tasks_per_node": "gpu", **spec})
-    return Launch(job, attempt, getpass.getuser(), given, tuple(range(ranks)), ("n0",) * ranks)
+    return Launch(job, attempt, user, given, tuple(range(ranks)), ("n0",) * ranks)
 
 
-def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch]) -> None:
+def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch], tmp_path: Path) -> None:
     watch = make()
     # Only the first fails: when one does, the others are ended, perhaps before they have said anything.
     watch.executor.start(launch("echo $RANK; [ $RANK != 0 ] || exit 4; sleep 600", ranks=3))
@@ -105,6 +116,8 @@ def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch]) -> None:
     assert [report.what for report in watch.seen if report.job == 1 and report.what != PROGRESSED] == [STARTED, ENDED]
     assert watch.executor.logs(1, 1)[0].read_text() == "0\n"
     assert len(watch.executor.logs(1, 1)) == 3
+    # After the loss of a journal, the manager looks there for jobs that may have run.
+    assert (tmp_path / "data" / "runs" / "1" / "1").is_dir()
 
 
 def test_a_gang_starts_whole_or_not_at_all(make: Callable[[], Watch], tmp_path: Path) -> None:
@@ -154,43 +167,139 @@ def test_attempts_outlive_an_executor_and_are_adopted(make: Callable[[], Watch])
 
 
 def lose(name: str, data: Path, request: pytest.FixtureRequest) -> None:
-    """Take away what watches over attempt 1 of job 1: its shim, or its node."""
+    """Take away what watches over attempt 1 of job 1: its shim, its node, its processes.
+
+    The module of an executor from outside may have a function `lose(data, job, attempt)` for this test.
+    """
     if name == "process":
         os.kill(json.loads((data / "runs/1/1/shim.json").read_text())["pid"], signal.SIGKILL)
-        return
-    slurm: SlurmCluster = request.getfixturevalue("slurm")
-    slurm.ask("scontrol", "update", "NodeName=n0", "State=DOWN", "Reason=test")
+    elif name == "slurm":
+        slurm: SlurmCluster = request.getfixturevalue("slurm")
+        slurm.ask("scontrol", "update", "NodeName=n0", "State=DOWN", "Reason=test")
+    elif name == EXAMPLE:
+        os.killpg(int((data / "runs/1/1/journal-/pid").read_text()), signal.SIGKILL)
+    else:
+        module = sys.modules[type(find_executor(name, data)).__module__]
+        if not hasattr(module, "lose"):
+            pytest.skip(f"SKIPPED: {module.__name__} has no function lose(data, job, attempt), which loses an attempt")
+        module.lose(data, 1, 1)
 
 
 @pytest.fixture
-def mended(name: str, request: pytest.FixtureRequest) -> Iterator[None]:
+def mended(executor_name: str, request: pytest.FixtureRequest) -> Iterator[None]:
     """Bring back what a test took away."""
     yield
-    if name == "slurm":
+    if executor_name == "slurm":
         slurm: SlurmCluster = request.getfixturevalue("slurm")
         slurm.ask("scontrol", "update", "NodeName=n0", "State=RESUME")
         slurm.wait_idle()
 
 
 def test_a_lost_attempt_takes_its_ranks_along(
-    make: Callable[[], Watch], mended: None, name: str, request: pytest.FixtureRequest, tmp_path: Path
+    make: Callable[[], Watch], mended: None, executor_name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     watch = make()
     # A process that leaves its parents is tracked by Slurm's cgroups, which the Slurm of these tests does without.
     begin = (
         "(setsid sleep 88 & echo $! > {0}/child); sleep 77"
-        if name == "process"
+        if executor_name == "process"
         else "trap '' TERM; sleep 88 & echo $! > {0}/child; wait"  # whoever hears TERM first does not end the others
     )
     watch.executor.start(launch(begin.format(tmp_path)))
     watch.until(STARTED, 1)
     child = int(wait_for(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text()))
-    lose(name, tmp_path / "data", request)
+    lose(executor_name, tmp_path / "data", request)
     report = watch.until(ENDED, 1)
     assert (report.lost, report.never_ran, report.exit_code) == (True, False, None)
-    if name == "slurm":  # it kills them after it has said that the node is down
+    if executor_name == "slurm":  # it kills them after it has said that the node is down
         wait_for(lambda: is_dead(child))
     assert is_dead(child)
+
+
+def test_an_adopted_attempt_can_be_stopped(make: Callable[[], Watch]) -> None:
+    """Also one that an earlier manager asked to stop: how it ended follows from what it does now."""
+    first = make()
+    for job in (1, 2):
+        first.executor.start(launch("trap 'exit 9' TERM; echo up; while :; do sleep 0.02; done", job))
+    for job in (1, 2):
+        first.until(STARTED, job)
+        wait_for(lambda job=job: ups(first.executor.logs(job, 1)) == 1)
+    second = make()
+    for job in (1, 2):
+        second.executor.adopt(job, 1)
+        second.executor.adopt(job, 1)  # again: harmless
+    second.executor.stop(1, 1, "SIGTERM", PATIENCE_S)
+    ended = second.until(ENDED, 1)
+    assert (ended.exit_code, ended.signalled, ended.lost) == (9, True, False)
+    assert not [report for report in second.seen if (report.what, report.job) == (ENDED, 2)]
+    second.executor.stop(2, 1, "SIGTERM", PATIENCE_S)
+    assert second.until(ENDED, 2).exit_code == 9
+    assert second.woken.is_set(), "the manager is not told that there are reports"
+
+
+def test_a_new_journal_uses_the_numbers_of_a_lost_one_again(make: Callable[[], Watch]) -> None:
+    """Job 1 of a journal that is gone is another job: it is not adopted, and its end is not the end of the new one."""
+    before = make()
+    before.executor.restrict(("old",))
+    before.executor.start(replace(launch("echo old; exit 3", 1), journal="old"))
+    assert before.until(ENDED, 1).exit_code == 3
+    after = make()
+    after.executor.restrict(("new",))
+    after.executor.adopt(1, 1)
+    assert after.until(ENDED, 1).lost
+    after.seen.clear()
+    after.executor.start(replace(launch("echo new", 1), journal="new"))
+    assert after.until(ENDED, 1).exit_code == 0
+    assert [path.read_text() for path in after.executor.logs(1, 1)] == ["new\n"]
+
+
+def test_ranks_find_each_other(make: Callable[[], Watch]) -> None:
+    """The variables of torchrun, and those of Headway; those of the job file win over the manager's."""
+    names = (
+        "RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT HEADWAY_JOB_ID HEADWAY_ATTEMPT"
+    )
+    watch = make()
+    say = f"for name in {names} HEADWAY_TOKEN LANG; do eval echo $name=\\$$name; done; "
+    say += "[ -d $HEADWAY_RUN/own ] && cat $HEADWAY_RUN/slice.txt"
+    started = launch(say, 1, 2, ranks=2, envs={"LANG": "of-the-job"})
+    watch.executor.start(replace(started, environment={"HEADWAY_TOKEN": "secret"}, files={"slice.txt": "own"}))
+    assert watch.until(ENDED, 1, 2).exit_code == 0
+    ranks = [path.read_text().split() for path in watch.executor.logs(1, 2)]
+    assert [lines[:3] for lines in ranks] == [[f"RANK={rank}", f"LOCAL_RANK={rank}", "GROUP_RANK=0"] for rank in (0, 1)]
+    assert ranks[0][3:] == ranks[1][3:], "ranks do not agree where they meet"
+    assert ranks[0][3:5] == ["WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2"]
+    assert all(line.partition("=")[2] for line in ranks[0][:-1])
+    assert ranks[0][7:] == ["HEADWAY_JOB_ID=1", "HEADWAY_ATTEMPT=2", "HEADWAY_TOKEN=secret", "LANG=of-the-job", "own"]
+
+
+def test_a_notice_reaches_the_job(make: Callable[[], Watch], tmp_path: Path) -> None:
+    watch, seen = make(), tmp_path / "seen"
+    wait = "until [ -e $HEADWAY_RUN/notice.json ]; do sleep 0.05; done; cat $HEADWAY_RUN/notice.json"
+    gone = "while [ -e $HEADWAY_RUN/notice.json ]; do sleep 0.05; done"
+    watch.executor.start(launch(f"{wait}; touch {seen}; {gone}"))
+    watch.executor.notify(1, 1, 5000.0)
+    wait_for(seen.exists)
+    for _ in range(2):  # again: harmless
+        watch.executor.notify(1, 1, None)
+    assert watch.until(ENDED, 1).exit_code == 0
+    assert json.loads(watch.executor.logs(1, 1)[0].read_text()) == {"until": 5000.0}
+    watch.executor.notify(1, 1, 5000.0)  # it has ended meanwhile
+    watch.executor.notify(7, 1, None)  # nobody: harmless
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED: only root may run jobs as others")
+def test_jobs_of_others_run_under_their_account_or_are_refused(make: Callable[[], Watch], tmp_path: Path) -> None:
+    for above in (tmp_path, *tmp_path.parents):
+        if above.name.startswith(("pytest-", "popen-", "test_")):
+            above.chmod(0o755)
+    watch = make()
+    try:
+        watch.executor.check_user("nobody")
+    except BadInput:
+        return
+    watch.executor.start(launch("id -un", user="nobody", workdir="/"))
+    assert watch.until(ENDED, 1).exit_code == 0
+    assert watch.executor.logs(1, 1)[0].read_text() == "nobody\n"
 
 
 def test_progress_is_read_from_the_jobs_own_folder(make: Callable[[], Watch], tmp_path: Path) -> None:
@@ -241,33 +350,43 @@ def test_rendering_is_pure_and_follows_the_placement() -> None:
     assert ranks == render(one, "/run/7", 1234, {"PATH": "/bin"})["ranks"]
 
 
-def test_every_executor_is_in_this_suite() -> None:
-    assert executor_names() == sorted(EXECUTORS)
+def test_executors_that_are_made_quicker_are_executors() -> None:
+    """The suite runs over all that the registry lists (conftest.py)."""
+    assert set(QUICK) <= set(executor_names())
 
 
-def test_every_executor_is_found_by_name_and_finds_nodes(name: str, needed: None, tmp_path: Path) -> None:
-    executor = find_executor(name, tmp_path)
+def test_an_executor_finds_nodes_or_says_how_to_declare_them(executor_name: str, needed: None, tmp_path: Path) -> None:
+    executor = find_executor(executor_name, tmp_path)
+    assert not list(tmp_path.iterdir()), "the constructor touches the data folder"
+    executor.check_user(ME)
+    assert all(check.name and check.found for check in executor.checks())
+    if type(executor).discover is Executor.discover:
+        with pytest.raises(BadInput, match="--cluster"):
+            executor.discover()
+        return
     found = executor.discover()
     assert isinstance(found.cluster, Cluster)
     assert found.cluster.total >= 1
-    executor.check_user(getpass.getuser())
 
 
 def test_an_executor_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_executor.py").write_text(
+    (tmp_path / "outside_executor.py").write_text(
+        "from headway.live.executors import Executor\n"
         "from headway.live.executors.process import ProcessExecutor\n"
         "class Own(ProcessExecutor):\n    pass\n"
         "class Half:\n    def start(self, launch): ...\n"
+        "class Part(Executor):\n    def start(self, launch): ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert type(find_executor("own_executor:Own", tmp_path)).__name__ == "Own"
+    assert type(find_executor("outside_executor:Own", tmp_path)).__name__ == "Own"
     for name, says in (
         ("proces", "unknown executor 'proces': did you mean 'process'"),
         ("nomad", "unknown executor 'nomad'.*process"),
         ("process?partition=gpu", "takes no options"),
         ("slurm?partitoin=gpu", "did you mean 'partition'"),
-        ("own_executor:Half", "is not a class with the methods discover, check_user"),
-        ("own_executor:Nobody", "own_executor has no 'Nobody'"),
+        ("outside_executor:Half", "is not a subclass of Executor: derive it"),
+        ("outside_executor:Part", "lacks methods: define adopt, close"),
+        ("outside_executor:Nobody", "outside_executor has no 'Nobody'"),
         ("no_such_module:X", "cannot import 'no_such_module'.*PYTHONPATH"),
     ):
         with pytest.raises(BadInput, match=says):

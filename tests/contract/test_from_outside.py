@@ -34,7 +34,7 @@ from pathlib import Path
 
 from headway.cluster.nodes import Cluster
 from headway.core.tables.actions import add_seat
-from headway.live.executors import ENDED, STARTED, Discovery, Report
+from headway.live.executors import ENDED, STARTED, Discovery, Executor, Report
 from headway.workloads.workload import workload
 
 
@@ -64,7 +64,7 @@ def read(source, options, *, strict):
     return workload(source.name, *([row[i] for row in rows] for i in range(3)))
 
 
-class Imagined:
+class Imagined(Executor):
     """Starts no process: every attempt writes one line and ends well."""
 
     def __init__(self, data):
@@ -72,9 +72,6 @@ class Imagined:
 
     def discover(self):
         return Discovery(Cluster("imagined", ("a", "b"), (4, 4)), "two imagined nodes")
-
-    def check_user(self, user):
-        pass
 
     def open(self, wake):
         self.folder.mkdir(parents=True, exist_ok=True)

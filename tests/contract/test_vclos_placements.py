@@ -19,7 +19,7 @@ from headway.placement.registry import find_placement
 from headway.policies import MODULES as POLICIES
 from headway.policies.registry import find_policy
 from headway.sim.models.contention import ranks_of
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.run import Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.workload import workload
@@ -44,7 +44,7 @@ def jobs_of(seed: int, count: int = 120):
 
 
 def setting_for(placement: str, **given) -> Setting:
-    return Setting(network=Network("isolated", fabric_for(placement)), **given)
+    return Setting(network=NetworkModel("isolated", fabric_for(placement)), **given)
 
 
 def certificate_of(state, circuits, fabric: Fabric, j: int) -> Certificate:

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from headway.cli.operate.site import start_webhook
 from headway.errors import BadInput
+from headway.live.options import ServeOptions
 
 # Commands with FILE in the place of the file, and the suffix that makes them read it.
 COMMANDS = {
@@ -61,8 +61,9 @@ def test_a_socket_is_refused_with_the_reason(run, tmp_path) -> None:
 def test_the_secret_of_a_webhook_is_a_file(tmp_path) -> None:
     pipe = tmp_path / "secret"
     os.mkfifo(pipe)
+    options = ServeOptions(webhook="http://127.0.0.1:1", webhook_secret=pipe)
     with pytest.raises(BadInput, match="a pipe, not a file"):
-        start_webhook(None, "http://127.0.0.1:1", pipe)  # type: ignore[arg-type]
+        options.start_webhook(None, print)  # type: ignore[arg-type]
 
 
 def test_too_little_memory_is_one_line(tmp_path) -> None:

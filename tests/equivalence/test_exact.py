@@ -17,7 +17,7 @@ from tests.equivalence.exact_teams import Team, Teams
 
 from headway.cluster.demands import demand_of, demands_of
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.cluster.queues import Booking, Queue, QueueLimits, Queues
 from headway.core.events import ENDED, MIGRATE, NOTIFY, PROMISE, START, STOP
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -42,10 +42,10 @@ def spec(rules: Rules) -> str:
     return rules.policy + ("?" + "&".join(options) if options else "")
 
 
-def limits(running: float, gpus: float) -> Limits:
+def limits(running: float, gpus: float) -> QueueLimits:
     """Return limits of the engine; infinity: none."""
     given = {"running": running, "gpus": gpus}
-    return Limits(**{name: int(most) for name, most in given.items() if most < math.inf})
+    return QueueLimits(**{name: int(most) for name, most in given.items() if most < math.inf})
 
 
 def of_team(team: Team) -> Queue:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.quiet import Quiet
 
 from headway.cluster.named import cluster
 from headway.core.events import ENDED, NAMES, START, STOP
 from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
+from headway.live.manager.loop.world import LiveWorld
 from headway.live.manager.outcome import Backoff
-from headway.live.manager.world import LiveWorld
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
 from headway.live.store.journal import Journal
@@ -29,7 +30,7 @@ from headway.workloads.workload import Workload
 POLICIES = ("fifo", "best-effort", "tiresias-l?threshold=1000&promote=2", "2d-las", "tiresias-g")
 
 
-class Imagined:
+class Imagined(Quiet):
     """An executor whose processes exist in virtual time only."""
 
     def __init__(self, left_s: list[float]) -> None:
@@ -78,9 +79,9 @@ class Virtual(LiveWorld):
             gpus = int(self.work.gpus[self.arrived - 1])
             spec = job_spec({"run": "true", "resources": {"accelerators": gpus}, "preemptible": True})
             self.state.add(Job(self.arrived, "me", spec, self.time))
-            self.arrivals.append(self.arrived)
+            self.inbox.arrivals.append(self.arrived)
         if self.arrived == len(self.work) and not self.state.active:
-            self._closing = True
+            self.inbox.closing = True
 
 
 def rows(times: Callable[[], list[tuple[float, str, int]]]) -> list[tuple[float, str, int]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.cluster.named import cluster
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Queue, QueueLimits, Queues
 from headway.core.engine import drive
 from headway.core.events import DISCONNECTED, STOP, STOPPED
 from headway.core.tables.journal import journal
@@ -16,7 +16,7 @@ from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
 from headway.policies import MODULES as POLICIES
 from headway.policies.registry import find_policy
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.run import Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.load import load
@@ -43,7 +43,9 @@ def test_a_buffer_that_fills_up_changes_nothing(policy, monkeypatch):
 
 
 QUEUES = Queues(
-    "two", (Queue("a", guaranteed_gpus=12, per_user=Limits(gpus=16)), Queue("b", weight=2.0, guaranteed_gpus=6)), 300.0
+    "two",
+    (Queue("a", guaranteed_gpus=12, per_user=QueueLimits(gpus=16)), Queue("b", weight=2.0, guaranteed_gpus=6)),
+    300.0,
 )
 
 
@@ -59,13 +61,15 @@ FAILED = "?failed=leaf1-spine2+leaf0-spine1@2h+leaf2-spine3@3h"
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias-l?promote=4"])
 @pytest.mark.parametrize(("network", "placement"), [("ecmp", "spread"), ("isolated", "vclos"), ("source", "joint")])
 def test_both_loops_write_the_same_journal_where_links_fail(policy, network, placement):
-    setting = replace(COSTLY, network=Network(network + FAILED, FABRIC), plan=BEST if placement == "joint" else NO_PLAN)
+    setting = replace(
+        COSTLY, network=NetworkModel(network + FAILED, FABRIC), plan=BEST if placement == "joint" else NO_PLAN
+    )
     rows = compare(policy, placement, setting)
     assert [int(row["gpus"]) for row in rows if row["kind"] == DISCONNECTED] == [1, 0, 2]
 
 
 def test_jobs_stop_when_links_fail_that_they_hold():
-    network = Network("isolated" + FAILED.replace("leaf0-spine1@2h", "spine0@2h+spine1@2h"), FABRIC)
+    network = NetworkModel("isolated" + FAILED.replace("leaf0-spine1@2h", "spine0@2h+spine1@2h"), FABRIC)
     rows = compare("fifo", "vclos", replace(COSTLY, network=network))
     assert (rows["kind"] == STOPPED).any()
     assert not (rows["kind"] == STOP).any()

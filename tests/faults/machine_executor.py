@@ -3,36 +3,27 @@
 import heapq
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tests.faults.machine import Machine, Process
 from tests.faults.setting import Setting
+from tests.quiet import Quiet
 
 from headway.live import executors
 from headway.live.executors import Launch, Report
-from headway.live.state.records import Progress
+from headway.live.state.records import JobProgress
 
 POLL_S = 0.5
 
 
-class SimulatedExecutor:
-    """Fills the Executor protocol on the machine; a new one for every manager."""
+class SimulatedExecutor(Quiet):
+    """Runs attempts on the machine; a new one for every manager."""
 
     def __init__(self, machine: Machine, setting: Setting, on_disk: Callable[[int, int], bool]) -> None:
         self.machine, self.setting, self.on_disk, self.count = machine, setting, on_disk, 0
         self.watched: dict[tuple[int, int], bool] = {}  # whether Started was told
         self.calls: list[tuple[float, int, tuple[int, int]]] = []  # when an attempt is looked at
         self.ready: list[Report] = []
-
-    def open(self, wake: Callable[[], None]) -> None: ...
-
-    def check_user(self, user: str) -> None: ...
-
-    def close(self) -> None: ...
-
-    def logs(self, job: int, attempt: int) -> list[Path]:
-        return []
 
     def _call(self, key: tuple[int, int], at: float) -> None:
         """Its shim calls at a moment; a lost call is made good by the next look at all."""
@@ -110,7 +101,11 @@ class SimulatedExecutor:
             else:
                 if machine.chance.random() < 0.3:
                     done, whole = machine.time - process.began, process.ends - process.began
-                    said = Progress(int(done), int(whole) + 2) if process.honest else Progress(int(machine.time), 10**6)
+                    said = (
+                        JobProgress(int(done), int(whole) + 2)
+                        if process.honest
+                        else JobProgress(int(machine.time), 10**6)
+                    )
                     self.ready.append(Report(executors.PROGRESSED, *key, progress=said))
                 return
         del self.watched[key]

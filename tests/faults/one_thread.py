@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tests.faults.machine import MOST_CRASHES, Machine
 
 from headway.core.engine import Event
-from headway.live.manager import clock, manager, recovery, world
-from headway.live.manager.world import LiveWorld, Request
+from headway.live.manager import clock, manager, recovery
+from headway.live.manager.loop import recorder
+from headway.live.manager.loop.inbox import ManagerRequest
+from headway.live.manager.loop.world import LiveWorld
 from headway.live.state import demands
 from headway.live.state import engine as live_engine
 from headway.live.store import journal as journals
@@ -59,7 +61,7 @@ class OneThread(journals.Journal):
         """What remains of a manager that died: nothing."""
         for connection in (self._connection, self._reader):
             connection.close()
-        self._room.close()
+        self._resources.close()
         os.close(self._lock_file)
 
 
@@ -70,8 +72,8 @@ class TwinWorld(LiveWorld):
 
     def ask(self, act: Callable[[float], Iterator[Event]]) -> None:
         """People do not wait for an answer: they look for it later."""
-        request = Request(act)
-        self.requests.append(request)
+        request = ManagerRequest(act)
+        self.inbox.requests.append(request)
         self.twin.asked.append((self.twin.asking, request.done))
 
     def wait_for_decision(self) -> None:
@@ -79,7 +81,7 @@ class TwinWorld(LiveWorld):
 
     def _sleep(self, until: float, always: bool = False) -> None:
         machine, twin = self.twin.machine, self.twin
-        executor: Any = self.executor
+        executor: Any = self.performer.executor
         wait_s = max(0.0, until - self.clock()) if until < math.inf else math.inf
         acts = twin.next_act if twin.acts_left else math.inf
         if always:  # the journal is to be tried again
@@ -87,12 +89,14 @@ class TwinWorld(LiveWorld):
             return
         moment = min(machine.time + wait_s, executor.next_call(), acts)
         if math.isinf(moment):
-            self._closing = True
+            self.inbox.closing = True
             return
         machine.pass_time(moment)
         if twin.acts_left and twin.next_act <= machine.time:
             twin.act(self)
-        self._closing = self._closing or (not twin.acts_left and not self.state.active and not self.requests)
+        self.inbox.closing = self.inbox.closing or (
+            not twin.acts_left and not self.state.active and not self.inbox.requests
+        )
 
 
 @contextlib.contextmanager
@@ -111,9 +115,9 @@ def in_one_thread(people: "People") -> Iterator[None]:
         (manager, "LiveWorld", TwinWorld),
         (manager, "threading", no_thread),
         (recovery, "Journal", OneThread),
-        (world, "KEPT_FINISHED", 3),
+        (recorder, "KEPT_FINISHED", 3),
         (demands, "MOST_DEMANDS", MOST_DEMANDS),
-        (world, "ROWS_PER_SNAPSHOT", 40),
+        (recorder, "ROWS_PER_SNAPSHOT", 40),
         (live_engine, "FIRST_ROOM", 16),
     ]
     before = [(where, name, getattr(where, name)) for where, name, _ in changes]

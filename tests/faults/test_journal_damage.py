@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 from tests.live_manager import ended, one, opened, until
+from tests.quiet import Quiet
 
 from headway.errors import HeadwayError
-from headway.live.executors import Launch, Report
+from headway.live.executors import Launch
 from headway.live.manager.manager import Manager
-from headway.live.queries.story import story
-from headway.live.queries.trend import Watch
 from headway.live.store.copies import back_up, check
-from headway.live.store.history import Wanted, history
 from headway.live.store.prune import old_jobs
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -28,29 +26,13 @@ SECTOR = 512
 
 
 @dataclass
-class Still:
+class Still(Quiet):
     """An executor that starts nothing, and remembers what it was asked to start."""
 
     started: set[int] = field(default_factory=set)
 
-    def open(self, wake: Callable[[], None]) -> None: ...
-
     def start(self, launch: Launch) -> None:
         self.started.add(launch.job)
-
-    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None: ...
-
-    def adopt(self, job: int, attempt: int) -> None: ...
-
-    def reports(self) -> list[Report]:
-        return []
-
-    def check_user(self, user: str) -> None: ...
-
-    def logs(self, job: int, attempt: int) -> list[Path]:
-        return []
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +121,6 @@ def read_everything(data: Path, other: Path) -> bool:
     """Whether all is well by `journal check`; every reader of the file ends in an answer or in one line."""
     whole = False
     reads: list[Callable[[], Any]] = [
-        lambda: history(data),
         lambda: old_jobs(data, time.time()),
         lambda: back_up(data / "journal.db", other),
     ]
@@ -153,13 +134,13 @@ def read_everything(data: Path, other: Path) -> bool:
 
 def ask_everything(manager: Manager) -> None:
     """Questions that read the journal."""
-    manager.history(Wanted())
+    manager.history()
     manager.workload(0.0)
     manager.late_rounds(0.0)
     manager.events(0)
-    Watch(manager).trend(3600.0, 10)
+    manager.trend(3600.0, 10)
     for view in manager.jobs():
-        story(manager, view)
+        manager.story(view)
         manager.explain(view.job_id)
 
 

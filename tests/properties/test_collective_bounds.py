@@ -7,7 +7,7 @@ import pytest
 
 from headway.collectives.draft import Task
 from headway.collectives.schedulers import bounds, schedule
-from headway.collectives.simulate.cost import PS_PER_S, Collective
+from headway.collectives.simulate.cost import PS_PER_S, CollectiveKind
 from headway.collectives.simulate.operations import operations, slots
 from headway.collectives.simulate.play import run_lists
 from headway.errors import BadInput
@@ -89,8 +89,8 @@ def quickest_of_all_s(network, kind, parts, in_flight: int) -> float:
 @pytest.mark.parametrize("in_flight", [1, 2])
 def test_no_plan_at_all_is_quicker_than_the_bound(network, in_flight):
     topology, reached = topology_from(network), []
-    cases = [(kind, parts) for kind in Collective for parts in ([999], [600, 399])]
-    cases += [(kind, [400, 300, 299]) for kind in Collective if kind is not Collective.ALL_REDUCE]
+    cases = [(kind, parts) for kind in CollectiveKind for parts in ([999], [600, 399])]
+    cases += [(kind, [400, 300, 299]) for kind in CollectiveKind if kind is not CollectiveKind.ALL_REDUCE]
     # Step by step it takes longer: two chunks, and one size.
     for size in (1, 10**3, 10**5) if in_flight == 1 else (10**3,):
         for kind, parts in cases if in_flight == 1 else cases[1:8:2]:

@@ -16,18 +16,18 @@ from headway.collectives.limit import TOLERANCE, bytes_per_s, limit, order_loads
 from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
 from headway.collectives.shares import optimal_mix
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.simulate.graph import Request, run_together
+from headway.collectives.simulate.cost import CollectiveKind
+from headway.collectives.simulate.graph import CollectiveRequest, run_together
 from headway.collectives.simulate.play import play
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.collectives.topology.presets import PAPER
 
-AR = Collective.ALL_REDUCE
+AR = CollectiveKind.ALL_REDUCE
 
 
 dimension = st.builds(
     Dimension,
-    st.sampled_from(list(Kind)),
+    st.sampled_from(list(DimensionKind)),
     st.integers(2, 9),
     st.floats(1, 4000),
     st.sampled_from([0.0, 20.0, 1700.0]),
@@ -40,7 +40,7 @@ topologies = st.lists(dimension, min_size=1, max_size=4).map(lambda dims: Topolo
     topologies,
     st.integers(1, 10**7),
     st.sampled_from(["baseline", "themis", "best"]),
-    st.sampled_from(list(Collective)),
+    st.sampled_from(list(CollectiveKind)),
     st.integers(1, 20),
     st.integers(1, 3),
 )
@@ -60,7 +60,7 @@ def test_plans_are_whole_deterministic_and_replayable(topology, size, scheduler,
 
 
 def test_a_time_below_a_bound_is_an_error_of_the_model():
-    outcome = schedule(Topology("t", (Dimension(Kind.RING, 4, 100),)), 10**6)
+    outcome = schedule(Topology("t", (Dimension(DimensionKind.RING, 4, 100),)), 10**6)
     quick = replace(outcome.timeline, finish_ps=outcome.timeline.finish_ps // 2)
     with pytest.raises(ArithmeticError, match="below"):
         replace(outcome, timeline=quick)
@@ -88,17 +88,17 @@ def all_to_all_on_a_ring(ranks: int) -> tuple[int, int]:
 def test_an_all_to_all_on_a_ring_pays_for_every_hop(ranks):
     """Against a walk over the ring, message by message; each direction has half of the bandwidth."""
     carried, farthest = all_to_all_on_a_ring(ranks)
-    network = Topology("ring", (Dimension(Kind.RING, ranks, 800.0, 1000.0),))
-    outcome = schedule(network, 16 * 10**6 * ranks, collective=Collective.ALL_TO_ALL, chunks=1)
+    network = Topology("ring", (Dimension(DimensionKind.RING, ranks, 800.0, 1000.0),))
+    outcome = schedule(network, 16 * 10**6 * ranks, collective=CollectiveKind.ALL_TO_ALL, chunks=1)
     assert outcome.time_s == pytest.approx(carried * 16e6 / 100e9 + farthest * 1e-6, rel=1e-9)
 
 
 def test_16_ranks_on_a_ring_cannot_exchange_a_gigabyte_in_less_than_40_ms():
-    ring = Topology("ring", (Dimension(Kind.RING, 16, 800.0),))
-    torus = Topology("torus", (Dimension(Kind.RING, 16, 800.0), Dimension(Kind.RING, 4, 800.0)))
+    ring = Topology("ring", (Dimension(DimensionKind.RING, 16, 800.0),))
+    torus = Topology("torus", (Dimension(DimensionKind.RING, 16, 800.0), Dimension(DimensionKind.RING, 4, 800.0)))
     for network in (ring, torus):
         for scheduler in ("baseline", "themis", "best"):
-            outcome = schedule(network, 10**9, collective=Collective.ALL_TO_ALL, scheduler=scheduler)
+            outcome = schedule(network, 10**9, collective=CollectiveKind.ALL_TO_ALL, scheduler=scheduler)
             assert outcome.time_s >= 0.04 * (1 - 1e-9)
             assert outcome.limit.limit_s == pytest.approx(0.04)
 
@@ -107,7 +107,7 @@ def test_with_latencies_the_bound_is_met_by_small_messages(rounds):
     """One chunk on a network that is all latency: nothing is left to gain; with much bandwidth to fill, T* rules."""
     rng = np.random.default_rng(8)
     for _ in range(rounds(20, 200)):
-        topology, kind = random_topology(rng), list(Collective)[int(rng.integers(4))]
+        topology, kind = random_topology(rng), list(CollectiveKind)[int(rng.integers(4))]
         tiny = schedule(topology, topology.npus, collective=kind, chunks=4)
         assert tiny.bound_s <= tiny.time_s
         if any(dimension.latency_ns for dimension in topology.dimensions):
@@ -148,14 +148,16 @@ def test_no_interleaving_deadlocks(scheduler, rounds):
     for _ in range(rounds(12, 150)):
         topology, size = random_topology(rng), random_size_bytes(rng)
         intra = None if scheduler == "best" else str(rng.choice(["fifo", "scf", "scf-public"]))
-        kind = list(Collective)[int(rng.integers(4))]
+        kind = list(CollectiveKind)[int(rng.integers(4))]
         plan = schedule(topology, size, scheduler=scheduler, intra=intra, collective=kind, chunks=16).plan
         for _ in range(5):
             assert complete_in_any_interleaving(plan, rng)
 
 
 def test_the_interleaving_check_can_fail():
-    plan = schedule(Topology("t", (Dimension(Kind.RING, 2, 1), Dimension(Kind.RING, 2, 1))), 100, chunks=2).plan
+    plan = schedule(
+        Topology("t", (Dimension(DimensionKind.RING, 2, 1), Dimension(DimensionKind.RING, 2, 1))), 100, chunks=2
+    ).plan
     crossed = type(plan)(plan.collective, plan.chunks, tuple(tuple(reversed(steps)) for steps in plan.lists))
     assert not complete_in_any_interleaving(crossed, np.random.default_rng(0))
 
@@ -238,8 +240,8 @@ def test_best_never_loses_to_the_baseline_or_themis(rounds):
 
 
 def test_the_cost_does_not_depend_on_the_number_of_npus():
-    small = Topology("s", (Dimension(Kind.SWITCH, 16, 1200), Dimension(Kind.SWITCH, 64, 800)))
-    large = Topology("l", (Dimension(Kind.SWITCH, 400, 1200), Dimension(Kind.SWITCH, 256, 800)))
+    small = Topology("s", (Dimension(DimensionKind.SWITCH, 16, 1200), Dimension(DimensionKind.SWITCH, 64, 800)))
+    large = Topology("l", (Dimension(DimensionKind.SWITCH, 400, 1200), Dimension(DimensionKind.SWITCH, 256, 800)))
     counts = [sum(map(len, schedule(t, 10**9, scheduler="themis", chunks=64).plan.lists)) for t in (small, large)]
     assert large.npus > 100_000
     assert counts[0] == counts[1] == 64 * 4
@@ -266,5 +268,5 @@ def test_one_collective_of_a_graph_takes_what_its_plan_takes():
     for topology in PAPER:
         for in_flight in (1, 4):
             plan = schedule(topology, 10**8, scheduler="themis", intra="scf", chunks=64, in_flight=in_flight)
-            alone = run_together(topology, [Request(AR, 10**8)], "themis-scf", 64, in_flight)
+            alone = run_together(topology, [CollectiveRequest(AR, 10**8)], "themis-scf", 64, in_flight)
             assert alone == pytest.approx([plan.time_s], rel=1e-9)

@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.collectives.limit import limit
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.topology.model import Dimension, Kind, Topology
-from headway.collectives.wiring.bound import bound
-from headway.collectives.wiring.model import Link, Wiring, wiring_of
-from headway.collectives.wiring.plan import replayed
-from headway.collectives.wiring.spread import plan_wiring
-from headway.collectives.wiring.text import faults_from
+from headway.collectives.simulate.cost import CollectiveKind
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.errors import BadInput
-from headway.sim.network_files import wiring_from
+from headway_wiring.bound import bound
+from headway_wiring.files import wiring_from
+from headway_wiring.model import Link, Wiring, wiring_of
+from headway_wiring.plan import replayed
+from headway_wiring.spread import plan_wiring
+from headway_wiring.text import faults_from
 
-AR, AG, RS = Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER
-A2A = Collective.ALL_TO_ALL
+AR, AG, RS = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER
+A2A = CollectiveKind.ALL_TO_ALL
 SPEEDS = (50.0, 100.0, 200.0, 400.0)
 
 
@@ -171,7 +171,12 @@ def test_the_bound_of_an_all_reduce_is_at_most_the_worst_of_all_partitions_and_c
 
 
 small = st.lists(
-    st.builds(Dimension, st.sampled_from(list(Kind)), st.integers(2, 4), st.sampled_from([25.0, 100.0, 400.0, 1600.0])),
+    st.builds(
+        Dimension,
+        st.sampled_from(list(DimensionKind)),
+        st.integers(2, 4),
+        st.sampled_from([25.0, 100.0, 400.0, 1600.0]),
+    ),
     min_size=1,
     max_size=3,
 ).map(lambda dims: Topology("drawn", tuple(dims)))

@@ -18,7 +18,7 @@ from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.models.communication import MOST_STEPS, draw
 from headway.sim.models.contention import ranks_of
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.run import Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.synthetic import synthetic
@@ -35,7 +35,7 @@ def jobs_of(seed, count=60):
 
 
 def prepared(rule, seed, fabric=FABRIC, where="12x4", placement="spread"):
-    setting = Setting(preemption_cost=3.0, seed=seed, network=Network(rule, fabric))
+    setting = Setting(preemption_cost=3.0, seed=seed, network=NetworkModel(rule, fabric))
     jobs = jobs_of(seed)
     return jobs, setting, prepare(jobs, cluster(where), find_policy(POLICY), find_placement(placement), setting)
 
@@ -113,7 +113,7 @@ def test_both_loops_write_the_same_journal_on_shared_links(rule):
 
 @pytest.mark.parametrize("rule", ["ecmp", "source", "ecmp?exact=4"])
 def test_both_loops_write_the_same_journal_where_some_hold_links_and_others_share(rule):
-    setting = Setting(preemption_cost=3.0, seed=5, network=Network(rule, FABRIC), plan=BEST)
+    setting = Setting(preemption_cost=3.0, seed=5, network=NetworkModel(rule, FABRIC), plan=BEST)
     given = jobs_of(5), cluster("12x4"), find_policy("headway"), find_placement("joint?patience=8"), setting
     engine, world = prepare(*given)
     book = journal(engine.state, 1 << 18, True)
@@ -129,7 +129,7 @@ def test_both_loops_write_the_same_journal_where_some_hold_links_and_others_shar
 
 def test_rails_and_packed_jobs_can_share_links():
     rail = Fabric("rails", "rail", tuple(server // 4 for server in range(12)), 4, 8)
-    setting = Setting(network=Network("ecmp", rail))
+    setting = Setting(network=NetworkModel("ecmp", rail))
     run = simulate_run(jobs_of(2), cluster("12x4"), find_policy("gandiva"), find_placement("spread"), setting)
     assert (run.jobs["state"] == JobState.COMPLETED).all()
 

@@ -16,7 +16,7 @@ from headway.network.sharing.uses import record_uses
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.api import simulate
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.run import Setting, simulate_run
 from headway.workloads.workload import workload
 
@@ -189,7 +189,7 @@ def test_leaf_aware_placement_spares_most_of_it():
 
 def test_a_job_without_work_ends_at_once():
     jobs = workload("x", [0.0, 1.0], [16, 16], [0.0, 10.0])
-    setting = Setting(network=Network("ecmp?exact=3", FABRIC))
+    setting = Setting(network=NetworkModel("ecmp?exact=3", FABRIC))
     run = simulate_run(jobs, cluster("12x4"), find_policy("fifo"), find_placement("spread"), setting)
     assert run.jobs["end"][0] == 0.0
     assert run.jobs["end"][1] >= 11.0

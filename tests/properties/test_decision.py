@@ -15,7 +15,7 @@ import pytest
 from tests.journal_checker import ACTIONS, NO_MOMENT, Entry, Place, Walk
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Queue, QueueLimits, Queues
 from headway.core.engine import Engine, drive
 from headway.core.events import CROSSED, ENDED, MIGRATE, PROMISE, START, STARTED, STOP
 from headway.core.keys import INSTANT_S
@@ -130,7 +130,10 @@ def assert_same_with_garbage(case: Case, policy: str, seed: int | None) -> int:
 
 QUEUES = Queues(
     "two",
-    (Queue("a", guaranteed_gpus=3, per_user=Limits(gpus=6)), Queue("b", guaranteed_gpus=2, limits=Limits(running=5))),
+    (
+        Queue("a", guaranteed_gpus=3, per_user=QueueLimits(gpus=6)),
+        Queue("b", guaranteed_gpus=2, limits=QueueLimits(running=5)),
+    ),
     notice_s=20.0,
 )
 

@@ -17,24 +17,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.quiet import Quiet
+from tests.row_table import as_the_table_says
 
 from headway.cluster.named import cluster
-from headway.core.engine import Event
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
-from headway.live.manager import world as live_world
+from headway.live.manager import lifecycle
+from headway.live.manager.loop import recorder as live_recorder
+from headway.live.manager.loop.inbox import ManagerRequest
+from headway.live.manager.loop.world import LiveWorld
 from headway.live.manager.outcome import Backoff
-from headway.live.manager.world import LiveWorld, Request
+from headway.live.manager.steps import Note, Steps
 from headway.live.state import engine as live_engine
 from headway.live.state.attempts import Attempts
 from headway.live.state.cluster import ClusterState
 from headway.live.state.learn import DRAINED, RESUMED, replay
-from headway.live.state.records import Job, Progress
+from headway.live.state.records import Job, JobProgress, JournalRow
+from headway.live.store.archive import archived
 from headway.live.store.integrity.checksum import insertion, sealed
 from headway.live.store.integrity.schema import prepare
-from headway.live.store.journal import JournalRow
 from headway.live.store.snapshot import capture, load
 from headway.placement.registry import find_placement
 from headway.policies import MODULES
@@ -88,7 +92,7 @@ class Memory:
         return len(self.rows)
 
 
-class Imagined:
+class Imagined(Quiet):
     """Processes that take a while to start and to stop, and sometimes fail, vanish or cannot be started."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -110,10 +114,10 @@ class Imagined:
         begins_s, lasts_s = self.chance.choice([0.0, 1.0, 3.0]), self.chance.choice([2.0, 20.0, 60.0, 200.0])
         self._expect(begins_s, Report(executors.STARTED, *key))
         if launch.job % 3:  # these use the runtime: they say so, then report their steps
-            self._expect(begins_s, Report(executors.PROGRESSED, *key, progress=Progress()))
+            self._expect(begins_s, Report(executors.PROGRESSED, *key, progress=JobProgress()))
             ready_s = begins_s + self.chance.choice([0.0, 4.0, 30.0])
             for i in range(1, 6):
-                step = Progress((launch.attempt - 1) * self.chance.choice([0, 3]) + i, 40, 1 / i, None)
+                step = JobProgress((launch.attempt - 1) * self.chance.choice([0, 3]) + i, 40, 1 / i, None)
                 self._expect(ready_s + 2.5 * i, Report(executors.PROGRESSED, *key, progress=step))
         lost, code = self.chance.random() < 0.05, self.chance.choice([0, 0, 0, 1])
         self._expect(begins_s + lasts_s, Report(executors.ENDED, *key, exit_code=None if lost else code, lost=lost))
@@ -158,7 +162,7 @@ class Virtual(LiveWorld):
             self.acts_left -= 1
             self.next_act = self.time + self.chance.choice([0.0, 1.0, 7.5, 30.0])
             self._someone_acts()
-        self._closing = math.isinf(self.time) or self.time > 1e6 or not (self.acts_left or self.state.active)
+        self.inbox.closing = math.isinf(self.time) or self.time > 1e6 or not (self.acts_left or self.state.active)
 
     def check(self) -> None:
         """Rebuild the state from the journal, and compare."""
@@ -187,21 +191,26 @@ class Virtual(LiveWorld):
         what = self.chance.choice(["hold", "release", "requeue", "cancel", "again", "drain", "resume"])
         if what in ("drain", "resume"):  # one node stays open, so that all jobs but the largest go on
             kind, node = DRAINED if what == "drain" else RESUMED, self.chance.choice(states.cluster.nodes[1:])
-            self.requests.append(Request(lambda now: self.note_about_nodes(kind, now, {"node": node})))
+            self.inbox.requests.append(ManagerRequest(lambda now: iter([Note(kind, data={"node": node})])))
         elif what == "again" and ended and self.chance.random() < 0.3:
             again = self.chance.choice(ended)
-            self.requests.append(Request(lambda now: self.run_again(again, now)))
+            self.inbox.requests.append(ManagerRequest(lambda now: self.run_again(again)))
         elif what == "requeue" and active:
             job = self.chance.choice(active)
-            self.requests.append(Request(lambda now: self.requeue(job, now)))
+            self.inbox.requests.append(ManagerRequest(lambda now: self.run_again(job.id)))
         elif active and (what in ("hold", "release") or (what == "cancel" and self.chance.random() < 0.3)):
             job = self.chance.choice([job for job in active if what != "release" or job.blocked_by == "held"] or active)
-            self.requests.append(Request(lambda now: iter(()) if job.final else getattr(self, what)(job)))
+            self.inbox.requests.append(
+                ManagerRequest(lambda now: iter(()) if job.final else getattr(lifecycle, what)(self.state, job))
+            )
 
-    def run_again(self, job_id: int, now: float) -> Iterator[Event]:
+    def run_again(self, job_id: int) -> Steps:
         if job_id not in self.state.jobs:
-            self.recall(job_id, now)
-        yield from self.requeue(self.state.jobs[job_id], now)
+            kept = self.memory.read(lambda connection: archived(connection, job_id))
+            yield from lifecycle.recall(self.state, job_id, kept)
+        if self.state.jobs[job_id].final:
+            self.state.count_again(self.state.jobs[job_id])
+        yield from lifecycle.requeue(self.state, self.state.jobs[job_id])
 
     def _submit(self) -> None:
         first, chance = len(self.memory.accepted) + 1, self.chance
@@ -223,7 +232,7 @@ class Virtual(LiveWorld):
             job = Job(first + index, "me", spec, self.time, first if array else None, index if array else None)
             self.memory.accepted[job.id] = submitted(job)
             self.state.add(job)
-            self.arrivals.append(job.id)
+            self.inbox.arrivals.append(job.id)
 
 
 def fresh(policy: str) -> ClusterState:
@@ -255,7 +264,7 @@ def rebuilt(memory: Memory, policy: str) -> ClusterState:
         while waiting and waiting[0].id <= up_to:
             again.add(waiting.pop(0))
 
-    replay(again, memory.rows, accept)
+    replay(again, as_the_table_says(again, memory.rows), accept)
     return again
 
 
@@ -291,7 +300,7 @@ def test_a_state_rebuilt_from_the_journal_is_the_state_that_wrote_it(
     policy: str, rounds: Callable[[int, int], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_engine, "FIRST_ROOM", 16)  # so that the tables grow
-    monkeypatch.setattr(live_world, "KEPT_FINISHED", 3)  # so that jobs are retired
+    monkeypatch.setattr(live_recorder, "KEPT_FINISHED", 3)  # so that jobs are retired
     for seed in range(rounds(1, 40)):
         world = Virtual(policy, random.Random(f"{policy} {seed}"))
         world.run()

@@ -13,7 +13,7 @@ from headway.network.slices.sizes import has_slice, why_never
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.models import network as simulated
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.network_files import load_fabric
 from headway.sim.run import Setting, simulate_run
 from headway.workloads.workload import workload
@@ -72,7 +72,7 @@ def test_the_simulator_says_never_exactly_if_its_placement_finds_nothing(monkeyp
         fabric = random_fabric(rng, kind)
         nodes = tuple(f"n{node}" for node in range(fabric.servers))
         where = Cluster("random", nodes, (fabric.gpus_per_server,) * fabric.servers)
-        setting = Setting(network=Network("isolated", fabric))
+        setting = Setting(network=NetworkModel("isolated", fabric))
         for gpus in rng.permutation(np.arange(1, fabric.gpus + 1))[:6].tolist():
             said = not simulated.never_isolated(np.array([gpus], np.int32), fabric, find_placement(method))[0]
             with monkeypatch.context() as patch:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headway.cluster.nodes import Cluster, of_groups
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Queue, QueueLimits, Queues
 from headway.core.events import ENDED, MIGRATE, NOTIFY, PROMISE, START, STOP, STOPPED, SUBMITTED
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -50,8 +50,8 @@ def queues(draw: st.DrawFn) -> Queues:
                 weight=draw(st.sampled_from([1.0, 2.0, 0.5])),
                 guaranteed_gpus=guaranteed,
                 priority=draw(st.sampled_from([0, 0, 0, 1])),
-                limits=Limits(running=draw(st.sampled_from([10**6, 3])), gpus=gpus),
-                per_user=Limits(
+                limits=QueueLimits(running=draw(st.sampled_from([10**6, 3])), gpus=gpus),
+                per_user=QueueLimits(
                     running=draw(st.sampled_from([10**6, 10**6, 1])), gpus=draw(st.sampled_from([10**6, 10**6, 4]))
                 ),
             )

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.cluster.queues import Booking, Queue, QueueLimits, Queues
 from headway.core.engine import Engine, drive
 from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, RATED, STOP
 from headway.core.receipts import record_why
@@ -23,7 +23,7 @@ from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies import MODULES as POLICIES
 from headway.policies.registry import find_policy
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.models.profiles import PROFILES
 from headway.sim.run import Setting, prepare
 from headway.sim.world_python import SimulatedWorld
@@ -161,7 +161,10 @@ def test_a_state_rebuilt_from_its_journal_is_the_same_column_by_column(policy, j
 
 QUEUES = Queues(
     "two",
-    (Queue("a", guaranteed_gpus=12, per_user=Limits(gpus=8)), Queue("b", guaranteed_gpus=6, limits=Limits(running=5))),
+    (
+        Queue("a", guaranteed_gpus=12, per_user=QueueLimits(gpus=8)),
+        Queue("b", guaranteed_gpus=6, limits=QueueLimits(running=5)),
+    ),
     notice_s=40.0,
     others="b",
     bookings=(Booking(("n001",), "a", 20.0, 900.0, dated=False),),
@@ -195,6 +198,6 @@ def test_also_where_links_are_shared_or_reserved_and_fail(policy, network, jobs,
     rule = {"vclos": "isolated", "joint": "source"}.get(network, network)
     placement = find_placement("spread" if network == "ecmp" else network)
     plan = BEST if network == "joint" else NO_PLAN
-    setting = Setting(preemption_cost=30.0, network=Network(rule + failed, FABRIC), plan=plan)
+    setting = Setting(preemption_cost=30.0, network=NetworkModel(rule + failed, FABRIC), plan=plan)
     where = of_groups("drawn", ((6, 4),))
     check(lambda: prepare(jobs, where, find_policy(policy), placement, setting), rounds)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Queue, QueueLimits, Queues
 from headway.core.events import MIGRATE, NOTIFY, PROMISE, START, STOP, STOPPED
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -91,7 +91,7 @@ def test_another_team_does_not_preempt_a_job_that_a_guarantee_covers_in_part(not
 
 def test_the_team_of_a_job_that_has_stopped_asks_at_once():
     """Jobs 2 and 5 stop for a larger one of their queue. That leaves two GPUs of the guarantee, but one alone is free."""
-    queues = Queues("q", (Queue("a", per_user=Limits(gpus=4)), Queue("b", guaranteed_gpus=6), Queue("c")))
+    queues = Queues("q", (Queue("a", per_user=QueueLimits(gpus=4)), Queue("b", guaranteed_gpus=6), Queue("c")))
     jobs = [(50.0, 3, 100.0, "a"), (50.0, 3, 100.0, "a"), (50.0, 2, 200.0, "b"), (50.0, 3, 200.0, "c")]
     jobs += [(50.0, 1, 200.0, "a"), (179.0, 3, 43.0, "b"), (194.0, 4, 50.0, "b")]
     done = run(queues, jobs, (1, 12), "tiresias-l?threshold=100", "vvvvuuu", preemption_cost=7.0, min_runtime=0.0)
@@ -103,7 +103,7 @@ def test_the_team_of_a_job_that_has_stopped_asks_at_once():
 def test_what_was_promised_is_kept_through_the_rounds_of_an_instant():
     """Job 4 has job 2 of its queue stopped, which takes no time. Another team took the place, and job 2 did not ask for its own."""
     top = (Queue("top", guaranteed_gpus=6), Queue("a", parent="top"))
-    queues = Queues("q", (*top, Queue("c"), Queue("d", guaranteed_gpus=6, per_user=Limits(gpus=4))), notice_s=5.0)
+    queues = Queues("q", (*top, Queue("c"), Queue("d", guaranteed_gpus=6, per_user=QueueLimits(gpus=4))), notice_s=5.0)
     jobs = [(0.0, 4, 200.0, "c"), (0.0, 2, 200.0, "a"), (34.0, 3, 100.0, "d"), (93.0, 3, 44.0, "d")]
     jobs += [(100.0, 4, 1.0, "d"), (147.0, 1, 50.0, "c"), (150.0, 3, 50.0, "d")]
     done = run(queues, jobs, (1, 12), "tiresias-l?threshold=100", "uvuuuuv", min_runtime=30.0)
@@ -114,7 +114,7 @@ def test_what_was_promised_is_kept_through_the_rounds_of_an_instant():
 
 def test_a_job_that_cannot_be_stopped_takes_no_guarantee_by_making_one_of_its_queue_stop():
     """Its queue is at its limit: job 4 had job 1 stopped, and one GPU of those that c is guaranteed was gone."""
-    queues = Queues("q", (Queue("a"), Queue("b", limits=Limits(gpus=4)), Queue("c", guaranteed_gpus=5)))
+    queues = Queues("q", (Queue("a"), Queue("b", limits=QueueLimits(gpus=4)), Queue("c", guaranteed_gpus=5)))
     jobs = [(0.0, 1, 200.0, "b"), (0.0, 2, 200.0, "b"), (0.0, 2, 200.0, "a"), (36.0, 4, 164.0, "a")]
     jobs += [(50.0, 1, 10.0, "b"), (170.0, 1, 50.0, "c"), (177.0, 1, 9.0, "b"), (185.0, 4, 10.0, "c")]
     done = run(queues, jobs, (1, 12), "srsf", firm=(0, 2, 3, 4), preemption_cost=7.0, min_runtime=0.0)
@@ -125,7 +125,7 @@ def test_a_job_that_cannot_be_stopped_takes_no_guarantee_by_making_one_of_its_qu
 def test_a_job_within_the_guarantee_leaves_a_promise_of_its_own_queue_alone():
     """Job 5 was stopped for job 3. Job 9 of the same user arrives when it has saved: only one of them may run, and job 3 does (rule 26)."""
     queues = Queues(
-        "q", (Queue("a", guaranteed_gpus=3, per_user=Limits(running=1)), Queue("b"), Queue("c"), Queue("d"))
+        "q", (Queue("a", guaranteed_gpus=3, per_user=QueueLimits(running=1)), Queue("b"), Queue("c"), Queue("d"))
     )
     jobs = [(0.0, 3, 175.0, "d"), (10.0, 3, 50.0, "d"), (35.0, 1, 100.0, "c"), (50.0, 2, 100.0, "a")]
     jobs += [(50.0, 4, 100.0, "d"), (50.0, 4, 50.0, "a"), (100.0, 1, 22.0, "b"), (137.0, 2, 50.0, "d")]
@@ -139,7 +139,7 @@ def test_a_job_within_the_guarantee_leaves_a_promise_of_its_own_queue_alone():
 
 
 @pytest.mark.parametrize("cost", [0.0, 3.0])
-@pytest.mark.parametrize("limits", [Limits(running=1), Limits(gpus=1)])
+@pytest.mark.parametrize("limits", [QueueLimits(running=1), QueueLimits(gpus=1)])
 def test_a_job_that_is_owed_nothing_starts_too_once_the_promise_that_filled_its_limit_is_withdrawn(limits, cost):
     """Job 1 is stopped for job 2 and promoted at once, so it comes first again; the promise of job 2 fills the limit of their queue."""
     queues = Queues("q", (Queue("a", limits=limits),))
@@ -200,7 +200,7 @@ def test_a_notice_goes_on_where_another_job_of_the_queue_comes_first(gpus, first
 @pytest.mark.parametrize("policy", ["best-effort", "headway"])
 def test_limits_keep_room_for_a_job_that_asks_and_nobody_borrows_what_it_asked_for(policy):
     """Small jobs of the same user would fill the limit again and again: they wait, and job 2 has its GPUs at the end of the notice."""
-    queues = Queues("q", (Queue("a", guaranteed_gpus=5, per_user=Limits(running=1)), Queue("b")), notice_s=60.0)
+    queues = Queues("q", (Queue("a", guaranteed_gpus=5, per_user=QueueLimits(running=1)), Queue("b")), notice_s=60.0)
     jobs = [(0.0, 4, 9000.0, "b"), (0.0, 3, 20000.0, "b"), (10.0, 4, 50.0, "a")]
     small = [(20.0 + 10 * i, 1, 30.0, "a") for i in range(20)]
     done = run(queues, [*jobs, *small], (1, 8), policy, users="vv" + "u" * 21, preemption_cost=5.0)
@@ -215,7 +215,7 @@ def test_a_promise_within_a_guarantee_keeps_its_room_in_a_limit(policy):
 
     The notice of the borrower is over at 70 s, and job 2 starts when it has saved. Job 3 starts when job 2 has ended.
     """
-    above = Queue("top", guaranteed_gpus=5, limits=Limits(running=1))
+    above = Queue("top", guaranteed_gpus=5, limits=QueueLimits(running=1))
     below = (Queue("a", "top", guaranteed_gpus=4), Queue("high", "top", guaranteed_gpus=1, priority=1))
     jobs = [(0.0, 4, 300.0, "b"), (0.0, 3, 20000.0, "b"), (10.0, 4, 50.0, "a"), (20.0, 1, 500.0, "high")]
     queues = Queues("q", (above, *below, Queue("b")), notice_s=60.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.cluster.queues import Booking, Queue, QueueLimits, Queues
 from headway.core.events import MIGRATE, NOTIFY, PROMISE, REASONS, START, STOP
 from headway.errors import BadInput
 from headway.network.fabric.model import Fabric
@@ -124,7 +124,7 @@ def test_a_job_of_another_team_is_stopped_only_for_a_team_that_uses_less():
 
 
 def test_a_limit_lets_the_policy_choose_among_the_jobs_of_the_team():
-    queues = Queues("q", (Queue("a", limits=Limits(gpus=2)), Queue("b")))
+    queues = Queues("q", (Queue("a", limits=QueueLimits(gpus=2)), Queue("b")))
     done = run(queues, [(0.0, 2, 1000.0, "a"), (10.0, 1, 5.0, "a"), (10.0, 1, 7.0, "b")], 4, policy="srtf")
     assert times(done, STOP, 0) == [10.0]  # for the shorter job of its team, though GPUs are free
     assert times(done, START, 1) == [10.0]

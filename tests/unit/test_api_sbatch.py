@@ -6,9 +6,9 @@ import pytest
 
 from headway.errors import BadInput
 from headway.live.executors import Launch
-from headway.live.executors.process.render import output_path
+from headway.live.executors.common.environment import output_path
 from headway.live.jobfile.notes import refuse_unsupported
-from headway.live.jobfile.sbatch import memory_gb, read_script, time_limit_s
+from headway.live.jobfile.sbatch import FIELDS, memory_gb, read_script, time_limit_s
 from headway.live.jobfile.sbatch_options import REFUSED
 from headway.live.jobfile.spec import job_spec
 
@@ -37,6 +37,23 @@ def test_common_lines_become_a_job(tmp_path: Path) -> None:
     assert job.command[2] == path.read_text(encoding="utf-8")
     assert (job.resources.type, job.output) == ("a100", "out.txt")
     assert ["here the signal goes to every process" in note for note in read.notes] == [True]
+
+
+# A value for each option of a script that sets a field of the job.
+VALUES = {
+    "job-name": "gpt", "nodes": "2", "ntasks": "2", "ntasks-per-node": "2", "cpus-per-task": "2", "mem": "1G", "time": "5",
+    "partition": "team", "array": "0-3", "dependency": "afterok:1", "constraint": "ib", "output": "log", "hold": "",
+    "cpus-per-gpu": "2", "mem-per-cpu": "1G", "mem-per-gpu": "1G", "ntasks-per-gpu": "2", "chdir": "/tmp", "signal": "USR1@9",
+    "no-requeue": "", "gpus": "2", "gpus-per-node": "2", "gpus-per-task": "2", "gres": "gpu:2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", FIELDS)
+def test_every_option_that_is_read_sets_fields_of_a_job_file(tmp_path: Path, option: str) -> None:
+    line = f"#SBATCH --{option}={VALUES[option]}" if VALUES[option] else f"#SBATCH --{option}"
+    changed = job_spec(read_script(script(tmp_path, line)).fields).model_dump()
+    plain = job_spec(read_script(script(tmp_path, "")).fields).model_dump()
+    assert {field for field in plain if changed[field] != plain[field]} - {"command"}  # which holds the script
 
 
 @pytest.mark.parametrize(
@@ -228,7 +245,7 @@ MANUAL = {
     "kill-on-invalid-dep": "yes", "licenses": "x", "mail-type": "ALL", "mail-user": "x", "mcs-label": "x", "mem": "1G",
     "mem-bind": "local", "mem-per-cpu": "1G", "mem-per-gpu": "1G", "mincpus": "1", "network": "x", "nice": "1", "no-kill": None,
     "no-requeue": None, "nodefile": "x", "nodelist": "x", "nodes": "1", "ntasks": "1", "ntasks-per-core": "1",
-    "ntasks-per-gpu": "1", "ntasks-per-node": "1", "ntasks-per-socket": "1", "open-mode": "append", "output": "x",
+    "ntasks-per-gpu": "2", "ntasks-per-node": "1", "ntasks-per-socket": "1", "open-mode": "append", "output": "x",
     "overcommit": None, "oversubscribe": None, "parsable": None, "partition": "x", "prefer": "x", "priority": "1",
     "profile": "all", "propagate": "ALL", "qos": "x", "quiet": None, "reboot": None, "requeue": None, "reservation": "x",
     "resv-ports": "1", "segment": "1", "signal": "USR1@30", "sockets-per-node": "1", "spread-job": None, "stepmgr": None,

@@ -50,9 +50,9 @@ def looked_up(path: str, name: str) -> str:
     return f"{path} has no {name}" if name and name not in names_of(file) else ""
 
 
-def rooms_in_tree() -> dict[str, str]:
-    """The rooms that the page lists, with the line that it has for each."""
-    tree = ARCHITECTURE.read_text("utf-8").partition("## The rooms")[2].split("```")[1]
+def packages_in_tree() -> dict[str, str]:
+    """The packages that the page lists, with the line that it has for each."""
+    tree = ARCHITECTURE.read_text("utf-8").partition("## The packages")[2].split("```")[1]
     found: dict[str, str] = {}
     above: list[str] = []
     for line in tree.strip().splitlines():
@@ -84,25 +84,39 @@ def test_the_path_of_a_job_names_functions_in_both_worlds() -> None:
         assert MENTION.search(row) or "the same" in row, row
 
 
+def test_the_live_path_of_a_job_has_at_most_twelve_steps_of_one_function_each() -> None:
+    path = ARCHITECTURE.read_text("utf-8").partition("### Live")[2].partition("\n\nSteps ")[0]
+    steps = re.findall(r"^\| (\d+) \|(.+)$", path, re.M)
+    assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
+    assert 8 <= len(steps) <= 12
+    assert all(len(MENTION.findall(step)) == 1 and MENTION.findall(step)[0][1] for _, step in steps)
+
+
 def test_walk_throughs_touch_at_most_three_files() -> None:
     sections = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("\n## Add ")[1:]
-    assert len(sections) == 6
+    assert len(sections) == 7
     for section in sections:
         steps = re.findall(r"^(\d)\. ", section.partition("\n## ")[0], re.M)
         assert 1 <= len(steps) <= 3, section.partition("\n")[0]
 
 
 def test_the_tree_lists_every_room_and_no_other() -> None:
-    rooms = {str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py")} - {"."}
-    assert sorted(rooms_in_tree()) == sorted(rooms)
+    packages = {str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py")} - {"."}
+    assert sorted(packages_in_tree()) == sorted(packages)
 
 
-def test_the_order_of_imports_is_that_of_the_linter() -> None:
+@pytest.mark.parametrize("inside", [None, "live"])
+def test_the_order_of_imports_is_that_of_the_linter(inside: str | None) -> None:
     section = ARCHITECTURE.read_text("utf-8").partition("## What may import what")[2].partition("\n## ")[0]
-    written = [set(re.findall(r"`(\w+)`", line)) for line in re.findall(r"^\d+\. (.+)$", section, re.M)]
+    outside, _, below = section.partition("Inside `live`")
+    lines = re.findall(r"^\d+\. (.+)$", below if inside else outside, re.M)
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    layers = next(each["layers"] for each in contracts if each["type"] == "layers")
-    assert written == [set(re.findall(r"headway\.(\w+)", layer)) for layer in layers]
+    container = [f"headway.{inside}"] if inside else None
+    layers = next(
+        each["layers"] for each in contracts if each["type"] == "layers" and each.get("containers") == container
+    )
+    written = [set(re.findall(r"`(\w+)`", line)) for line in lines]
+    assert written == [set(re.findall(r"(\w+)", layer.replace("headway.", ""))) for layer in layers]
 
 
 # Compiled kernels are kept in files; distributions of a policy still are to be read elsewhere.

@@ -3,15 +3,15 @@
 import pytest
 
 from headway.collectives.schedulers import schedule
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.simulate.graph import Request, run_together, run_together_freely
+from headway.collectives.simulate.cost import CollectiveKind
+from headway.collectives.simulate.graph import CollectiveRequest, run_together, run_together_freely
 from headway.collectives.topology.presets import PRESETS
 from headway.collectives.training.iteration import Settings, iterate, map_dimensions
 from headway.collectives.training.workloads import WORKLOADS, workload
 from headway.errors import BadInput
 
 NETWORK = PRESETS["2D-SW_SW"]
-AR = Collective.ALL_REDUCE
+AR = CollectiveKind.ALL_REDUCE
 
 
 @pytest.mark.parametrize(
@@ -38,26 +38,30 @@ def test_an_unknown_workload_names_the_closest():
 
 def test_one_request_takes_what_the_scheduler_says():
     for method, options in (("baseline", {"scheduler": "baseline"}), ("themis-scf", {"scheduler": "themis"})):
-        alone = run_together(NETWORK, [Request(AR, 10**8)], method)
+        alone = run_together(NETWORK, [CollectiveRequest(AR, 10**8)], method)
         assert alone[0] == pytest.approx(schedule(NETWORK, 10**8, chunks=64, **options).time_s, rel=1e-9)
 
 
 def test_urgent_collectives_overtake():
-    requests = [Request(AR, 10**8), Request(AR, 10**7, issue_s=1e-5)]
-    urgent = [requests[0], Request(AR, 10**7, issue_s=1e-5, priority=5)]
+    requests = [CollectiveRequest(AR, 10**8), CollectiveRequest(AR, 10**7, issue_s=1e-5)]
+    urgent = [requests[0], CollectiveRequest(AR, 10**7, issue_s=1e-5, priority=5)]
     plain, ahead = (run_together(NETWORK, each, "themis-fifo") for each in (requests, urgent))
     assert ahead[1] < plain[1] / 2
     assert max(ahead) == pytest.approx(max(plain), rel=0.1)
 
 
 def test_together_is_never_slower_than_one_after_the_other():
-    requests = [Request(AR, 5 * 10**7), Request(Collective.ALL_TO_ALL, 10**7), Request(Collective.ALL_GATHER, 10**7)]
+    requests = [
+        CollectiveRequest(AR, 5 * 10**7),
+        CollectiveRequest(CollectiveKind.ALL_TO_ALL, 10**7),
+        CollectiveRequest(CollectiveKind.ALL_GATHER, 10**7),
+    ]
     alone = [run_together_freely(NETWORK, [request], "best")[0] for request in requests]
     assert max(run_together_freely(NETWORK, requests, "best")) <= sum(alone)
 
 
 def test_together_every_method_chooses_its_chunks():
-    requests = [Request(AR, 10**6), Request(Collective.ALL_GATHER, 10**6)]
+    requests = [CollectiveRequest(AR, 10**6), CollectiveRequest(CollectiveKind.ALL_GATHER, 10**6)]
     for method in ("baseline", "themis-scf"):
         fixed = [max(run_together(NETWORK, requests, method, chunks)) for chunks in (1, 4, 16, 64)]
         assert max(run_together_freely(NETWORK, requests, method)) == min(fixed) < fixed[-1] / 2
@@ -65,7 +69,7 @@ def test_together_every_method_chooses_its_chunks():
 
 def test_a_priority_out_of_range_is_refused():
     with pytest.raises(BadInput, match="priority"):
-        run_together(NETWORK, [Request(AR, 1000, priority=-1)], "themis-fifo")
+        run_together(NETWORK, [CollectiveRequest(AR, 1000, priority=-1)], "themis-fifo")
 
 
 def test_dimensions_are_mapped_whole():

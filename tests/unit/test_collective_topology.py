@@ -2,18 +2,22 @@
 
 import pytest
 
-from headway.collectives.simulate.cost import Collective, phase_latency_ps, split_bytes, steps
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.simulate.cost import CollectiveKind, phase_latency_ps, split_bytes, steps
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS, preset
 from headway.errors import BadInput
 from headway.sim.network_files import topology_from
 
-AR, A2A = Collective.ALL_REDUCE, Collective.ALL_TO_ALL
+AR, A2A = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_TO_ALL
 
 
 def test_shorthand_reads_kinds_sizes_bandwidths_and_latencies():
     network = topology_from("switch:16:1200Gbps:700ns, ring:8:0.8Tbps:1.7us,fullyconnected:4:50Gbps")
-    assert [d.kind for d in network.dimensions] == [Kind.SWITCH, Kind.RING, Kind.FULLY_CONNECTED]
+    assert [d.kind for d in network.dimensions] == [
+        DimensionKind.SWITCH,
+        DimensionKind.RING,
+        DimensionKind.FULLY_CONNECTED,
+    ]
     assert network.sizes == (16, 8, 4)
     assert network.bandwidths_gbps == (1200, 800, 50)
     assert [d.latency_ns for d in network.dimensions] == [700, 1700, 0]
@@ -23,7 +27,7 @@ def test_shorthand_reads_kinds_sizes_bandwidths_and_latencies():
 def test_a_yaml_file_reads_the_same(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("dimensions:\n  - {kind: switch, size: 16, bandwidth: 1200Gbps, latency: 700ns}\n")
-    assert topology_from(str(file)) == Topology("mine", (Dimension(Kind.SWITCH, 16, 1200, 700),))
+    assert topology_from(str(file)) == Topology("mine", (Dimension(DimensionKind.SWITCH, 16, 1200, 700),))
 
 
 def test_the_papers_topologies_have_1024_npus_each():
@@ -83,16 +87,24 @@ def test_bad_yaml_names_file_and_field(tmp_path, monkeypatch, text, said):
 
 
 def test_steps_per_kind_also_off_powers_of_two():
-    assert steps(Dimension(Kind.RING, 6, 1), AR) == 5
-    assert steps(Dimension(Kind.FULLY_CONNECTED, 6, 1), AR) == 1
-    assert [steps(Dimension(Kind.SWITCH, size, 1), AR) for size in (2, 3, 4, 5, 8, 9, 64)] == [1, 2, 2, 3, 3, 4, 6]
-    assert steps(Dimension(Kind.SWITCH, 6, 1), A2A) == 1
-    assert steps(Dimension(Kind.RING, 6, 1), A2A) == 3
+    assert steps(Dimension(DimensionKind.RING, 6, 1), AR) == 5
+    assert steps(Dimension(DimensionKind.FULLY_CONNECTED, 6, 1), AR) == 1
+    assert [steps(Dimension(DimensionKind.SWITCH, size, 1), AR) for size in (2, 3, 4, 5, 8, 9, 64)] == [
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        6,
+    ]
+    assert steps(Dimension(DimensionKind.SWITCH, 6, 1), A2A) == 1
+    assert steps(Dimension(DimensionKind.RING, 6, 1), A2A) == 3
 
 
 def test_a_switch_step_takes_two_links_and_a_ring_step_one():
-    assert phase_latency_ps(Dimension(Kind.SWITCH, 16, 1, 700), AR) == 4 * 2 * 700_000
-    assert phase_latency_ps(Dimension(Kind.RING, 4, 1, 20), AR) == 3 * 20_000
+    assert phase_latency_ps(Dimension(DimensionKind.SWITCH, 16, 1, 700), AR) == 4 * 2 * 700_000
+    assert phase_latency_ps(Dimension(DimensionKind.RING, 4, 1, 20), AR) == 3 * 20_000
 
 
 def test_split_is_exact_and_even():

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.collectives.schedulers import schedule
-from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.cost import CollectiveKind
 from headway.collectives.training.iteration import Settings, iterate
 from headway.collectives.training.text_iteration import bucketed, dims_of
 from headway.collectives.training.textfile import workload_from_text
@@ -16,7 +16,7 @@ from headway.errors import BadInput
 from headway.sim.network_files import topology_from
 
 NETWORK = topology_from("switch:4:800Gbps:700ns,switch:8:400Gbps:1700ns")
-AR = Collective.ALL_REDUCE
+AR = CollectiveKind.ALL_REDUCE
 
 
 def text(head: str, *layers: str) -> str:
@@ -123,10 +123,10 @@ def test_dlrm_exchanges_behind_its_bottom_layers():
         "bottom -1 900000 NONE 0 900000 NONE 0 0 NONE 0 1",
         "top -1 10 NONE 0 10 NONE 0 10 ALLREDUCE 1000 1",
     )
-    assert alone_s(1_000_000, Collective.ALL_TO_ALL) < 900e-6
+    assert alone_s(1_000_000, CollectiveKind.ALL_TO_ALL) < 900e-6
     assert time_s(content) == pytest.approx(1.80003e-3, rel=1e-3)
     quick = content.replace("900000", "10")
-    both = 2 * alone_s(1_000_000, Collective.ALL_TO_ALL)
+    both = 2 * alone_s(1_000_000, CollectiveKind.ALL_TO_ALL)
     assert both <= time_s(quick) <= both + alone_s(1000) + 1e-6
 
 

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 import headway
 from headway.cli.main import app
 from headway.errors import BadInput
+from headway.io.command_option import flag_of
 from headway.report.comparison import report
-from headway.sim.experiment import Experiment, flag_of, options
+from headway.sim.experiment import Experiment, options
 from headway.sim.sweep.cell import run_cell
 from headway.sim.sweep.file import SweepFile
 from headway.sim.trace import read_trace

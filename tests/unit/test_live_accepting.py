@@ -21,7 +21,7 @@ def together(manager: Manager, *jobs: tuple[JobSpec, str | None]) -> list[Submis
     go, done = threading.Event(), list[Submission]()
     manager._journal.commit_later(lambda connection: go.wait(PATIENCE_S))
     for spec, key in jobs:
-        manager.submission(spec, ME, key, done.append)
+        manager.submit_later(spec, ME, key, done.append)
     assert not done
     go.set()
     wait_for(lambda: len(done) == len(jobs))
@@ -67,8 +67,8 @@ def test_a_journal_that_cannot_begin_refuses_all_that_wait_and_then_goes_on(tmp_
     go, done = threading.Event(), list[Submission]()
     manager._journal.commit_later(lambda connection: go.wait(PATIENCE_S))
     wait_for(lambda: manager._journal._queue.empty())
-    manager.submission(TRUE, ME, None, done.append)
-    manager.submission(FALSE, ME, None, done.append)
+    manager.submit_later(TRUE, ME, None, done.append)
+    manager.submit_later(FALSE, ME, None, done.append)
     manager._journal._connection = Full()  # type: ignore[assignment]
     go.set()
     wait_for(lambda: len(done) == 2)

@@ -88,7 +88,7 @@ def test_jobs_on_gpus_that_are_gone_run_again_and_too_large_ones_wait(tmp_path: 
     assert again.job(stays).attempt == 1  # type: ignore[union-attr]
     wait_for(lambda: again.job(small).state == "COMPLETED")  # type: ignore[union-attr]
     assert again.job(large).reason == "node_down"  # type: ignore[union-attr]
-    message = "it needs 2 nodes with 2 GPUs each, and since the cluster changed there is 1"
+    message = "it needs 2 nodes with 2 GPUs each, and the cluster, which has changed, has 1 such node"
     assert again.explain(large).message == message
     whole(again)
     again.cancel(stays)

@@ -9,13 +9,13 @@ import pytest
 from tests.live_manager import one, until
 from tests.waiting import gate
 
+from headway.client.job import JobQuery
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager.manager import Manager
 from headway.live.manager.outcome import Backoff
-from headway.live.queries.views import JobFilter
 
 ME = getpass.getuser()
 QUICK = "tiresias-l?threshold=0.4"
@@ -266,7 +266,7 @@ def test_behind_the_head_of_the_line_the_cause_is_the_line(serve: Callable[..., 
     assert [manager.job(job).reason for job in (head, behind)] == ["gpus", "gpus"]  # type: ignore[union-attr]
     found = manager.explain(behind)
     assert (found.reason, found.ahead, found.numbers["gpus_free"]) == ("gpus", (head,), 1)
-    assert "overtakes" in found.message
+    assert "policy fifo starts jobs in order, with 1 waiting job ahead of it" in found.message
     manager.requeue(running)  # not a preemption, and not told as one
     until(manager, running, "RUNNING", true=lambda view: view.attempt == 2)
     assert "preempted" not in sums(manager, running)
@@ -285,13 +285,13 @@ def test_lists_are_filtered_and_paged(serve: Callable[..., Manager]) -> None:
     ids = [one(manager, run="true", name=f"n{i % 2}") for i in range(6)]
     for job in ids:
         until(manager, job)
-    assert [view.job_id for view in manager.jobs(JobFilter(limit=2))] == ids[:2]
-    assert [view.job_id for view in manager.jobs(JobFilter(after_id=ids[3]))] == ids[4:]
-    assert [view.job_id for view in manager.jobs(JobFilter(None, frozenset({"COMPLETED", "FAILED"}), "n1"))] == ids[
-        1::2
-    ]
-    assert manager.jobs(JobFilter(states=frozenset({"PENDING", "RUNNING"}))) == []
-    assert manager.jobs(JobFilter("nobody-else")) == []
+    assert [view.job_id for view in manager.jobs(JobQuery(limit=2))] == ids[:2]
+    assert [view.job_id for view in manager.jobs(JobQuery(after_id=ids[3]))] == ids[4:]
+    assert [
+        view.job_id for view in manager.jobs(JobQuery(states=frozenset({"COMPLETED", "FAILED"}), name="n1"))
+    ] == ids[1::2]
+    assert manager.jobs(JobQuery(states=frozenset({"PENDING", "RUNNING"}))) == []
+    assert manager.jobs(JobQuery(user="nobody-else")) == []
     assert manager.job(99) is None
     assert manager.counts()["COMPLETED"] == 6
     assert [job.job_id for job in manager.workload(0.0)] == ids

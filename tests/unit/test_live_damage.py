@@ -12,22 +12,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.journal_edit import edited, without_checksums
+from tests.journal_edit import edited
 from tests.live_manager import ME, ended, one, opened, until
 from tests.waiting import PATIENCE_S
 from typer.testing import CliRunner
 
 from headway.cli.main import app
+from headway.client.job import JobQuery
 from headway.errors import BadInput, HeadwayError
 from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import recovery
 from headway.live.store.copies import back_up, check, put_back
-from headway.live.store.history import Wanted, history
 from headway.live.store.integrity.checksum import checksum, intact, sealed
 from headway.live.store.integrity.log import read_log
 from headway.live.store.integrity.salvage import salvage
-from headway.live.store.integrity.schema import FORMAT, version_of
+from headway.live.store.integrity.schema import EACH_BYTE
 from headway.live.store.prune import prune
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -143,38 +143,30 @@ def test_a_row_of_a_newer_version_is_refused_and_nothing_is_set_aside(tmp_path: 
         opened(tmp_path)
 
 
-def test_a_newer_format_is_refused_and_a_flipped_bit_in_its_version_is_not_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_another_format_is_refused_and_left_as_it_is(tmp_path: Path, version: int) -> None:
     stopped(tmp_path)
     with changing(tmp_path) as file:
-        file.execute(f"PRAGMA user_version = {0x03030303}")
-    with pytest.raises(BadInput, match=r"a newer version of Headway wrote the journal \(format 3"):
-        opened(tmp_path)
+        file.execute(f"PRAGMA user_version = {version * EACH_BYTE}")
+        content = list(file.iterdump())
+    for read in (lambda: opened(tmp_path), lambda: prune(tmp_path, 0.0)):
+        with pytest.raises(
+            BadInput, match=f"the journal has format {version}, and this version .* reads format 2: start"
+        ):
+            read()
+    with changing(tmp_path) as file:
+        assert list(file.iterdump()) == content
+    assert not list(tmp_path.glob("journal.db.*"))
+
+
+def test_a_flipped_bit_in_the_version_of_the_format_is_damage(tmp_path: Path) -> None:
+    stopped(tmp_path)
     with changing(tmp_path) as file:
         file.execute(f"PRAGMA user_version = {0x02020205}")
     again = opened(tmp_path)
     assert "the version of its format is 0x2020205" in again.warnings[0]
     assert len(again.jobs()) == 3
     again.stop()
-
-
-def test_a_journal_without_checksums_is_converted(tmp_path: Path) -> None:
-    held = stopped(tmp_path)
-    copy = tmp_path / "copy.db"
-    without_checksums(tmp_path)
-    back_up(tmp_path / "journal.db", copy)
-    assert not check(copy).problems
-    for read in (lambda: history(tmp_path), lambda: prune(tmp_path, 0.0)):
-        with pytest.raises(BadInput, match="an earlier version wrote the journal: start the manager once"):
-            read()
-    again = opened(tmp_path)
-    assert again.warnings == [recovery.CONVERTED]
-    assert [view.state for view in again.jobs()] == ["COMPLETED", "COMPLETED", "HELD"]
-    again.cancel(held)
-    again.stop()
-    with changing(tmp_path) as file:
-        assert version_of(file) == FORMAT
-        assert not [name for (name,) in file.execute("SELECT name FROM sqlite_master") if "former" in name]
-    assert not check(tmp_path / "journal.db").problems
 
 
 # ---- the write-ahead log
@@ -215,7 +207,6 @@ def test_a_flipped_bit_in_the_log_loses_nothing(tmp_path: Path, at: int) -> None
     path = data / "journal.db-wal"
     flip(path, at % path.stat().st_size, 3)
     for read in (
-        lambda: history(data),
         lambda: prune(data, 0.0),
         lambda: back_up(data / "journal.db", tmp_path / "copy"),
     ):
@@ -409,7 +400,7 @@ def test_jobs_that_may_have_run_are_held_and_finished_ones_stay_finished(tmp_pat
     assert ended(again, finished) == "COMPLETED"
     assert until(again, lost, "HELD").message.startswith("the job may have run, but the journal lost its outcome")
     assert ended(again, waiting) == "COMPLETED"  # it never ran
-    assert [row.state for row in again.history(Wanted())] == ["COMPLETED", "HELD", "COMPLETED"]
+    assert [row.state for row in again.history()] == ["COMPLETED", "HELD", "COMPLETED"]
     again.stop()
     last = opened(tmp_path, policy="best-effort")  # rebuilt from the facts alone
     assert not any("damaged" in line for line in last.warnings)
@@ -444,13 +435,13 @@ def test_damage_that_is_seen_while_a_manager_runs_is_repaired_at_the_next_start(
     manager = opened(tmp_path)
     assert manager.warnings == []
     with pytest.raises(JournalDamaged, match=r"row 1 of table finished fails its checksum\): restart the manager"):
-        manager.history(Wanted())
+        manager.history()
     assert manager.submit(JobSpec(run="true"), ME) == [4]  # it goes on
     assert ended(manager, 4) == "COMPLETED"
     manager.stop()
     again = opened(tmp_path)
     assert "table finished: 1 row with a wrong checksum" in again.warnings[0]
-    assert [row.job_id for row in again.history(Wanted(states=frozenset({"COMPLETED"})))] == [4, 2]
+    assert [row.job_id for row in again.history(JobQuery(states=frozenset({"COMPLETED"}), descending=True))] == [4, 2]
     again.stop()
 
 
@@ -517,7 +508,7 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
         manager.hold(before[0])
     if gone in ("all", "moved"):
         with pytest.raises(JournalFailed, match=said):
-            manager.history(Wanted())
+            manager.history()
     with pytest.raises(JournalFailed, match=r"`headway journal restore /.*/journal.db.rescued-1`"):
         manager.try_journal()
     assert "removed or replaced" in manager.explain(before[0]).message

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests import live_manager
-from tests.journal_edit import edited
 from tests.live_manager import ME, ended
 from tests.waiting import PATIENCE_S, gate, wait_for
 
@@ -108,23 +107,6 @@ def test_a_manager_that_stops_its_jobs_writes_down_that_its_nodes_are_closed(dat
     again.cancel(job)
     again.stop()
     assert_same(again._state, replayed(data))
-
-
-def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
-    manager = opened(data)
-    job = manager.submit(JobSpec(run="true", array="0-1%1"), ME)[1]
-    manager.submit(JobSpec(run="true", after=(job,)), ME)
-    held = manager.submit(JobSpec(run="true", resources={"accelerators": 4}, hold=True), ME)[0]  # type: ignore[arg-type]
-    wait_for(lambda: manager.counts()["HELD"])
-    manager.stop()
-    with edited(data) as connection:
-        connection.execute("DELETE FROM snapshots")
-        connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")
-        connection.execute("""UPDATE events SET data = replace(data, '"blockers"', '"gates"')""")
-    again = opened(data)
-    assert again.warnings == []
-    assert again.job(held).state == "HELD"  # type: ignore[union-attr]
-    again.stop()
 
 
 def test_running_jobs_outlive_the_manager_and_are_adopted(data: Path, tmp_path: Path) -> None:

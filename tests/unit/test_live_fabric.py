@@ -91,7 +91,7 @@ def test_two_jobs_have_slices_and_give_them_back_at_the_end_and_when_preempted(
     assert len(verified(manager, data, small, first, second)) == 8
     assert free(manager) == [0, 0, 0, 0]
     said = manager.explain(first).message
-    assert "isolated: 4 links (leaf0 to spine0, spine1; leaf1 to spine0, spine1) are its own" in said
+    assert "It has 4 links of its own (leaf0 to spine0 and spine1; leaf1 to spine0 and spine1)" in said
     assert "because its job file asks for them (isolation: vclos)" in said
     third = one(manager, run="sleep 600", **ISOLATED)
     until(manager, third, "RUNNING")
@@ -129,7 +129,7 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     until(manager, plain, "RUNNING")
     until(manager, asks, "PENDING", true=lambda view: bool(view.reason))
     assert manager.slice(plain)["certificate"]["links"] == []  # below one leaf
-    assert "its GPUs are all below leaf0" in manager.explain(plain).message
+    assert "Its GPUs are all below leaf0" in manager.explain(plain).message
     manager.cancel(plain, at_once=True)
     ended(manager, plain)
     manager.hold(asks)
@@ -138,7 +138,7 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     found = manager.slice(spans)
     assert (found["isolated"], found["certificate"], found["links"]) == (False, None, [])
     assert found["plan"] is not None
-    assert "shared: it uses links of leaf0, leaf1 that others may use too" in manager.explain(spans).message
+    assert "It shares links of leaf0 and leaf1" in manager.explain(spans).message
     assert not (data / f"runs/{spans}/1/certificate.json").exists()
     manager.release(asks)
     until(manager, asks, "PENDING", true=lambda view: bool(view.reason))
@@ -147,7 +147,8 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     assert until(manager, asks, "PENDING").reason == "isolation"
     said = manager.explain(asks)
     assert (
-        "4 are free, but not with links for it alone, and its job file asks for them (isolation: vclos)" in said.message
+        "finds 4 free, but not with links for it alone, and its job file asks for them (isolation: vclos)"
+        in said.message
     )
     assert {"headway nodes resume n001", "network: {isolation: none} in its job file: it would share links"} <= set(
         said.would_change

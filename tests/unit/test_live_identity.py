@@ -13,10 +13,10 @@ from tests.journal_edit import edited
 from tests.live_manager import ME, ended, opened
 from tests.waiting import gate, wait_for
 
+from headway.errors import BadInput
 from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager.manager import Manager
-from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -26,6 +26,12 @@ def copied(data: Path, to: Path) -> Path:
     with sqlite3.connect(data / "journal.db") as file, sqlite3.connect(to) as other:
         file.backup(other)
     return to
+
+
+def rows_of(data: Path) -> list[list[tuple[object, ...]]]:
+    """Return the rows of the tables that hold what happened."""
+    with contextlib.closing(sqlite3.connect(data / "journal.db")) as file:
+        return [file.execute(f"SELECT * FROM {table}").fetchall() for table in ("jobs", "specs", "events", "finished")]
 
 
 def put_back(data: Path, copy: Path) -> None:
@@ -185,27 +191,21 @@ def test_a_journal_that_is_damaged_under_a_manager_is_said(tmp_path: Path) -> No
         path.unlink()
     (tmp_path / "journal.db").write_bytes(b"damage" * 1000)
     with pytest.raises(JournalDamaged, match="the journal is damaged"):
-        manager.history(Wanted())
+        manager.history()
     manager.stop()
 
 
-def test_an_unknown_field_holds_its_job_and_no_other(tmp_path: Path) -> None:
+def test_a_job_with_an_unknown_field_is_refused_and_the_journal_left_as_it_is(tmp_path: Path) -> None:
     """A newer version wrote it: the manager ended with a traceback."""
     manager = opened(tmp_path)
-    manager.drain("n000")
-    strange = manager.submit(JobSpec(run="true", name="strange"), ME)[0]
-    other = manager.submit(JobSpec(run="true"), ME)[0]
+    job = manager.submit(JobSpec(run="true", name="strange", hold=True), ME)[0]
     manager.stop()
     with edited(tmp_path) as file:
         file.execute("DELETE FROM snapshots")
         file.execute("""UPDATE specs SET text = replace(text, '"name"', '"wings":2,"name"')""")
-    again = opened(tmp_path)
-    assert again.warnings == [
-        f"job {strange} has the field 'wings', which this version does not know: it is held; `headway release {strange}` runs it without"
-    ]
-    again.resume("n000")
-    assert ended(again, other) == "COMPLETED"
-    assert again.job(strange).state == "HELD"  # type: ignore[union-attr]
-    again.release(strange)
-    assert ended(again, strange) == "COMPLETED"
-    again.stop()
+    content = rows_of(tmp_path)
+    with pytest.raises(
+        BadInput, match=rf"job {job} cannot be understood \(wings; .*not permitted.*: start the version"
+    ):
+        opened(tmp_path)
+    assert rows_of(tmp_path) == content

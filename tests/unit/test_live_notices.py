@@ -4,7 +4,7 @@ import pytest
 from tests.imagined import Virtual, Work
 from tests.unit.test_live_queues import STOPPABLE, TWO, Asked
 
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Queue, QueueLimits, Queues
 from headway.live.jobfile.spec import job_spec
 from headway.live.queries.explain.explain import Explanation, explain
 from headway.live.queries.forecast import DryRun, Forecast
@@ -30,10 +30,10 @@ def test_explain_bounds_the_wait_by_the_notice() -> None:
     assert found.reason == "notice"
     assert [(holder.job_id, holder.gpus, holder.until) for holder in found.notices] == [(3, 1, 160.0), (4, 1, 160.0)]
     assert [holder.why for holder in found.notices] == ["notice"] * 2
-    assert "2 GPUs on n000 are promised to it, returned by job 3 (in 60 s) and job 4 (in 60 s)" in found.message
+    assert "It is promised 2 GPUs on n000, which borrowers return: job 3 in 60 s and job 4 in 60 s" in found.message
     assert "It starts in 65 s at the latest" in found.message  # the notice, and the grace of 5 s
     assert "may pass it" not in found.message
-    assert "may still go first" not in found.message
+    assert "may start first" not in found.message
 
 
 def test_explain_names_the_queue_above_where_that_is_owed_the_gpus() -> None:
@@ -41,7 +41,7 @@ def test_explain_names_the_queue_above_where_that_is_owed_the_gpus() -> None:
     works = [Work(0.0, {**STOPPABLE, "queue": name}, 1000.0) for name in ("a", "b", "b")]
     asks = Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)
     found = explained(Queues("q", above, notice_s=60.0), [*works, asks], 4, "1x3", "best-effort")
-    assert "queue top uses 1 of its 2 guaranteed GPUs: 1 GPU on n000 is promised to it" in found.message
+    assert "queue top uses 1 GPU and has a guarantee of 2. It is promised 1 GPU on n000" in found.message
 
 
 def test_only_the_borrower_is_under_notice() -> None:
@@ -64,7 +64,7 @@ def test_explain_says_that_the_rest_of_the_guarantee_is_promised_to_others() -> 
     works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
     own = [Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0) for _ in range(3)]
     found = explained(TWO, [*works, *own], 7, "1x4", "headway")
-    assert "Of its 2 guaranteed GPUs queue a uses 0, and the others are promised to jobs before it" in found.message
+    assert "Queue a uses 0 GPUs and has a guarantee of 2, and other jobs are promised 2 GPUs more" in found.message
     assert "costs more GPU-time" not in found.message
 
 
@@ -84,12 +84,12 @@ def test_a_dry_run_waits_for_the_notice() -> None:
 
 
 def test_explain_says_that_a_promise_counts_against_a_limit() -> None:
-    one = Queues("q", (Queue("a", guaranteed_gpus=3, limits=Limits(running=1)), Queue("b")), notice_s=60.0)
+    one = Queues("q", (Queue("a", guaranteed_gpus=3, limits=QueueLimits(running=1)), Queue("b")), notice_s=60.0)
     works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(3)]
     own = [Work(100.0, {**TWO_GPUS, "queue": "a"}, 50.0), Work(110.0, {**STOPPABLE, "queue": "a"}, 50.0)]
     found = explained(one, [*works, *own], 5, "1x4", "best-effort")
     assert found.reason == "quota"
-    assert "are promised to jobs before it, and count against the limits of its queue" in found.message
+    assert "GPUs under notice are promised to other jobs of queue a and count against its limits" in found.message
 
 
 def test_explain_names_only_jobs_that_the_caller_sees() -> None:
@@ -106,5 +106,5 @@ def test_explain_names_only_jobs_that_the_caller_sees() -> None:
     world.look = look  # type: ignore[method-assign]
     world.run()
     assert (said[-1].reason, said[-1].notices) == ("notice", ())
-    assert "returned by jobs that borrowed GPUs there" in said[-1].message
+    assert "It is promised 1 GPU on n000, which borrowers return. It starts in 65 s" in said[-1].message
     assert "job 4" not in said[-1].message

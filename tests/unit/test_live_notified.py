@@ -16,8 +16,7 @@ from headway.cli.tables.job_details import job_table
 from headway.cluster.queues import Queue, Queues
 from headway.live.manager.manager import Manager
 from headway.live.notify.webhook import Webhook, event_of, notice_in
-from headway.live.queries.story import story
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 HOUR = 3600.0
@@ -94,7 +93,7 @@ def test_a_borrower_sees_its_notice_saves_and_is_stopped_when_it_is_over(tmp_pat
     waits = manager.explain(own)
     assert waits.reason == "notice"
     assert [(holder.job_id, holder.until) for holder in waits.notices] == [(borrows, given.data["until"])]
-    assert f"returned by job {borrows} (in " in waits.message
+    assert f"which borrowers return: job {borrows} in " in waits.message
     assert "at the latest, when they have checkpointed" in waits.message
     assert "under notice: its GPUs are taken back in " in manager.explain(borrows).message
     assert "for queue a" in manager.explain(borrows).message
@@ -116,7 +115,7 @@ def test_a_borrower_sees_its_notice_saves_and_is_stopped_when_it_is_over(tmp_pat
         assert "stopped" in said()
         (stop,) = [row for row in rows(manager, "Stop") if row.job == borrows]
         assert stop.time >= given.data["until"]
-        marks = [mark.words for mark in story(manager, until(manager, borrows, "RUNNING", "STARTING")).marks]
+        marks = [mark.words for mark in manager.story(until(manager, borrows, "RUNNING", "STARTING")).marks]
         assert marks.index("notice: its GPUs are taken back in 60.0 min for queue a") < marks.index("preempted")
         assert len(rows(manager, "Notify")) == 1
     finally:
@@ -143,7 +142,7 @@ def test_a_withdrawn_notice_is_gone_for_the_job(tmp_path: Path, borrower: Any) -
         assert withdrawn.data == {"until": None}
         assert [event_of(row, "RUNNING") for row in (given, withdrawn)] == ["Notified", "NoticeWithdrawn"]
         assert notice_in(withdrawn) == {"notice_until": None, "notice_for": None}
-        assert "notice withdrawn" in [mark.words for mark in story(manager, shown).marks]
+        assert "notice withdrawn" in [mark.words for mark in manager.story(shown).marks]
         assert "stopped" not in said()
     finally:
         manager.stop(drain=True)

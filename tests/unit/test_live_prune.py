@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.journal_edit import ended_rows
 from tests.live_manager import ended, one, opened, until
 from tests.waiting import gate
 from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.errors import BadInput
-from headway.live.manager import world
-from headway.live.store.history import history
+from headway.live.manager.loop import recorder
 from headway.live.store.journal import Journal
 from headway.live.store.prune import old_jobs, prune
 
@@ -28,7 +28,7 @@ def texts(data: Path) -> str:
 def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world, "KEPT_FINISHED", 1)
+    monkeypatch.setattr(recorder, "KEPT_FINISHED", 1)
     manager = opened(tmp_path)
     secret = one(manager, run="echo secret-1", envs={"KEY": "secret-2"})
     array = one(manager, run="echo secret-3", array="0-1")
@@ -52,7 +52,7 @@ def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
     assert "kept-1" in texts(tmp_path)
     assert "kept-2" in texts(tmp_path)
     assert not (tmp_path / "runs" / str(secret)).exists()
-    assert [row.job_id for row in history(tmp_path)] == [new, again]
+    assert [number for number, _ in ended_rows(tmp_path)] == [new, again]
     manager.stop()
     with sqlite3.connect(tmp_path / "journal.db") as file:
         file.execute("DELETE FROM snapshots")
@@ -69,7 +69,7 @@ def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
 def test_a_job_that_has_just_ended_is_found_while_its_end_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world, "KEPT_FINISHED", 1)
+    monkeypatch.setattr(recorder, "KEPT_FINISHED", 1)
     write = Journal.append
 
     def slowly(*given: Any) -> int:

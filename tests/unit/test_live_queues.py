@@ -13,12 +13,12 @@ from tests.live_manager import ended, one, opened, until
 from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
-from headway.cluster.queues import Access, Booking, Limits, Queue, Queues
+from headway.cluster.queues import Access, Booking, Queue, QueueLimits, Queues
 from headway.core.tables.actions import Actions
 from headway.errors import BadInput
 from headway.live.errors import WrongState
 from headway.live.queries.explain.explain import Explanation, explain
-from headway.live.queries.explain.shares import queue_views
+from headway.live.queries.queues import queue_views
 from headway.live.queries.replay.replay import replay
 from headway.live.queries.views import past_jobs
 from headway.live.state.cluster import ClusterState
@@ -57,8 +57,8 @@ def test_lent_gpus_are_back_within_the_notice_and_explain_says_so() -> None:
     assert stops[2] == stops[3] == [160.0]
     assert world.found is not None
     assert world.found.reason == "notice"
-    assert "queue a uses 0 of its 2 guaranteed GPUs: 1 GPU on n000 is promised to it" in world.found.message
-    assert "job 3 (in 60 s) and job 4 (in 60 s)" in world.found.message
+    assert "queue a uses 0 GPUs and has a guarantee of 2. It is promised 1 GPU on n000" in world.found.message
+    assert "job 3 in 60 s and job 4 in 60 s" in world.found.message
     assert "It starts in 65 s at the latest" in world.found.message
     assert [(holder.job_id, holder.until) for holder in world.found.notices] == [(3, 160.0), (4, 160.0)]
 
@@ -87,20 +87,20 @@ def test_a_queue_above_its_share_is_told() -> None:
     world.asks = 5
     world.run()
     assert world.found is not None
-    assert "Queue b is above its share: it uses 4 GPUs, and 1 is guaranteed to it" in world.found.message
+    assert "Queue b uses 4 GPUs and has a guarantee of 1" in world.found.message
     assert world.found.numbers["queue_gpus_used"] == 4
     assert world.found.numbers["queue_gpus_guaranteed"] == 1
 
 
 def test_limits_per_queue_and_per_user_give_the_reason_quota() -> None:
-    queues = Queues("q.yaml", (Queue("a", limits=Limits(gpus=2), per_user=Limits(running=1)),))
+    queues = Queues("q.yaml", (Queue("a", limits=QueueLimits(gpus=2), per_user=QueueLimits(running=1)),))
     works = [Work(0.0, {"queue": "a", "user": user}, 50.0) for user in ("ada", "ada", "bob", "cy")]
     world = Asked(works, "1x4", "best-effort", queues=queues)
     world.asks = 2
     world.run()
     assert world.found is not None
     assert world.found.reason == "quota"
-    assert "user ada in queue a may run 1 job at once, and runs 1" in world.found.message
+    assert "user ada in queue a may run 1 job at once and runs 1" in world.found.message
     assert [world.times("Start", job)[0] for job in (1, 3)] == [0.0, 0.0]
     assert [world.times("Start", job)[0] for job in (2, 4)] == [50.0, 50.0]
     receipts = [explain(world.state, world.state.jobs[job], 200.0).receipt_us for job in (2, 4)]
@@ -123,7 +123,9 @@ def tables(state: ClusterState) -> dict[str, bytes]:
 
 
 def test_jobs_that_are_run_again_count_against_those_that_may_wait(tmp_path: Path) -> None:
-    manager = opened(tmp_path, "1x1", "best-effort", queues=Queues("q.yaml", (Queue("a", limits=Limits(waiting=1)),)))
+    manager = opened(
+        tmp_path, "1x1", "best-effort", queues=Queues("q.yaml", (Queue("a", limits=QueueLimits(waiting=1)),))
+    )
     old = one(manager, run="true", queue="a")
     assert ended(manager, old) == "COMPLETED"
     waits = one(manager, run="true", queue="a", hold=True)
@@ -135,7 +137,7 @@ def test_jobs_that_are_run_again_count_against_those_that_may_wait(tmp_path: Pat
     manager.stop()
 
 
-QUICK = Queues("quick.yaml", (Queue("a", guaranteed_gpus=1), Queue("b", per_user=Limits(waiting=2))), notice_s=0.5)
+QUICK = Queues("quick.yaml", (Queue("a", guaranteed_gpus=1), Queue("b", per_user=QueueLimits(waiting=2))), notice_s=0.5)
 SAVES = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
 
 
@@ -157,7 +159,7 @@ def test_two_teams_on_one_manager_with_real_processes_and_a_restart(tmp_path: Pa
     assert took >= 0.5  # the notice
     waits = manager.explain(lent[1])
     assert waits.reason in ("gpus", "preempted", "min_runtime"), waits
-    assert "Queue b uses 1 GPU, and none is guaranteed to it" in waits.message
+    assert "Queue b uses 1 GPU and has a guarantee of 0" in waits.message
     manager.settle()
     kinds = [row.kind for row in manager.events(0) if row.job == own]
     assert kinds.index("Promise") < kinds.index("Start")
@@ -198,7 +200,7 @@ def test_a_manager_whose_queues_changed_goes_on(tmp_path: Path) -> None:
     wait_for(lambda: manager.explain(waits).reason == "gpus")
     manager.settle()
     manager.stop()
-    other = Queues("other.yaml", (Queue("x"), Queue("y", limits=Limits(gpus=1)), Queue("a")))
+    other = Queues("other.yaml", (Queue("x"), Queue("y", limits=QueueLimits(gpus=1)), Queue("a")))
     for queues in (other, None, QUICK):
         again = opened(tmp_path, "1x1", "best-effort", queues=queues)
         try:
@@ -231,7 +233,7 @@ def test_a_restart_uses_the_snapshot_when_only_the_admitted_users_changed(tmp_pa
 
 
 def test_rows_for_users_are_added_as_they_come() -> None:
-    queues = Queues("q.yaml", (Queue("a", per_user=Limits(running=1)), Queue("b")))
+    queues = Queues("q.yaml", (Queue("a", per_user=QueueLimits(running=1)), Queue("b")))
     works = [Work(float(i // 2), {"queue": "a", "user": f"u{i // 2}"}, 30.0) for i in range(80)]
     world = Virtual(works, "2x4", "tiresias-l", queues=queues)
     world.run()
@@ -263,7 +265,7 @@ def test_a_node_is_kept_for_a_queue_and_explain_says_advance_reservation() -> No
     assert receipt["advance_reservation"] == 80_000_000  # but for the 20 s in which its queue's own job held the node
     assert world.found is not None
     assert world.found.reason == "advance_reservation"
-    assert "n000 is kept for queue a, in 0 s until in 100 s" in world.found.message
+    assert "queue a has reserved n000: the reservation ends in 100 s" in world.found.message
 
 
 class AskedLate(Virtual):
@@ -287,9 +289,9 @@ def test_explain_names_reserved_nodes_also_behind_another_job_and_if_the_queue_i
     world.run()
     assert not world.trouble
     assert [found.reason for found in world.found.values()] == ["advance_reservation"] * 4
-    assert "2 GPUs on n000 are kept for it" in world.found[2].message
+    assert "backfill reservation of 2 GPUs on n000" in world.found[2].message
     for found in world.found.values():
-        assert "n001 is kept for queue a, in 0 s until in " in found.message
+        assert "queue a has reserved n001: the reservation ends in " in found.message
 
 
 def test_jobs_are_replayed_under_a_queues_file() -> None:
@@ -326,14 +328,14 @@ def test_a_borrower_is_told_from_whom_and_how_long_it_has_under_notice() -> None
     world.run()
     before = [words for at, words in world.said.items() if at < 100.0]
     after = [words for at, words in world.said.items() if 100.0 <= at < 160.0]
-    assert "on borrowed GPUs: queue b uses 4, and 0 are guaranteed to it" in before[-1]
-    assert "a leaves 2 GPUs unused: when a job of theirs needs these GPUs" in before[-1]
-    assert "jobs that borrow them get a notice of 60 s" in before[-1]
+    assert "Its GPUs are borrowed: queue b uses 4 GPUs and has a guarantee of 0" in before[-1]
+    assert "2 GPUs of queue a" in before[-1]
+    assert "after 60 s of notice" in before[-1]
     assert "It is under notice: its GPUs are taken back in 60 s for queue a" in after[0]
     world = AskedOfRunning([Work(0.0, {**STOPPABLE, "queue": "a"}, 10.0)], "1x4", "best-effort", queues=TWO)
     world.said = {}
     world.run()
-    assert "it is running, on GPUs that queue a is guaranteed" in world.said.values()
+    assert "it is running. Its GPUs are part of the guarantee of queue a" in world.said.values()
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
@@ -360,7 +362,7 @@ def test_nodes_are_reserved_while_the_manager_runs_and_after_a_restart(tmp_path:
             connection.execute("DELETE FROM snapshots")
     again = opened(tmp_path, "1x1", "best-effort", queues=queues)
     assert again.job(running).state == "PENDING"
-    assert again.explain(running).message.startswith("there would be room, but n000 is kept for queue a")
+    assert again.explain(running).message.startswith("queue a has reserved n000: the reservation ends in ")
     again.unreserve(["n000"])
     until(again, running, "RUNNING")
     with pytest.raises(WrongState, match="n000 is not reserved"):

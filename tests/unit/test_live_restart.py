@@ -2,27 +2,27 @@
 
 import getpass
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.journal_edit import edited, without_checksums
+from tests.journal_edit import edited, ended_rows
+from tests.quiet import Quiet
 from tests.waiting import wait_for
 
+from headway.client.job import JobQuery
 from headway.cluster.named import cluster
-from headway.core.tables.options import History
+from headway.core.tables.options import ServiceHistory
 from headway.core.tables.state import State
 from headway.live.errors import WrongState
 from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import recovery, world
+from headway.live.manager import recovery
+from headway.live.manager.loop import recorder
 from headway.live.manager.manager import Manager
-from headway.live.manager.recovery import CONVERTED
-from headway.live.queries.receipt import receipt
-from headway.live.queries.views import JobFilter
-from headway.live.state.cluster import ClusterState
+from headway.live.manager.questions import NEWEST
 from headway.live.state.engine import LiveEngine
-from headway.live.store.history import history
 from headway.live.store.snapshot import VERSION
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -31,7 +31,7 @@ ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
 
 
-class AtOnce:
+class AtOnce(Quiet):
     """Processes that end as soon as they are started: with the code that the job's name says."""
 
     def __init__(self) -> None:
@@ -45,23 +45,15 @@ class AtOnce:
         self.heard += [Report(STARTED, *key), Report(ENDED, *key, exit_code=code)]
         self.wake()
 
-    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None: ...
-
     def reports(self) -> list[Report]:
         found, self.heard = self.heard, []
         return found
 
-    def check_user(self, user: str) -> None: ...
-
-    def adopt(self, job: int, attempt: int) -> None: ...
-
-    def close(self) -> None: ...
-
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "KEPT_FINISHED", 10)
-    monkeypatch.setattr(world, "ROWS_PER_SNAPSHOT", 60)
+    monkeypatch.setattr(recorder, "KEPT_FINISHED", 10)
+    monkeypatch.setattr(recorder, "ROWS_PER_SNAPSHOT", 60)
 
 
 def opened(data: Path, policy: str = "fifo") -> Manager:
@@ -98,18 +90,18 @@ def test_finished_jobs_leave_the_memory_and_are_still_there(tmp_path: Path) -> N
     first = manager.job(1)
     assert first is not None
     assert (first.state, first.exit_code, first.attempt) == ("COMPLETED", 0, 1)
-    assert [view.job_id for view in manager.jobs(JobFilter(limit=1000))] == list(range(1, 106))
-    assert [view.job_id for view in manager.jobs(JobFilter(states=frozenset({"FAILED"})))] == failed
-    assert [view.job_id for view in manager.jobs(JobFilter(after_id=40, limit=3))] == [41, 42, 43]
+    assert [view.job_id for view in manager.jobs(JobQuery(limit=1000))] == list(range(1, 106))
+    assert [view.job_id for view in manager.jobs(JobQuery(states=frozenset({"FAILED"})))] == failed
+    assert [view.job_id for view in manager.jobs(JobQuery(after_id=40, limit=3))] == [41, 42, 43]
     assert manager.explain(2).message == "it has ended: COMPLETED"
     assert manager.explain(2).wait_us == sum(manager.explain(2).receipt_us.values())
     assert len(manager.workload(0.0)) == 105
-    rows = history(manager, state="FAILED")
+    rows = manager.history(replace(NEWEST, states=frozenset({"FAILED"})))
     assert [row.job_id for row in rows] == failed[::-1]
     assert {row.exit_code for row in rows} == {3}
-    assert rows == history(tmp_path, state=["FAILED"])
-    assert [row.job_id for row in history(manager, limit=2)] == [105, 104]
-    assert history(manager, user="somebody") == []
+    assert [row.job_id for row in rows] == [number for number, state in ended_rows(tmp_path) if state == "FAILED"]
+    assert [row.job_id for row in manager.history(replace(NEWEST, limit=2))] == [105, 104]
+    assert manager.history(JobQuery(user="somebody")) == []
     with pytest.raises(WrongState, match="job 1 has ended: it is COMPLETED"):
         manager.cancel(1)
     after = manager.submit(JobSpec(run="true", after=(1,)), ME)[0]
@@ -178,23 +170,6 @@ def test_a_restart_uses_the_snapshot_or_says_why_not(
     again.stop()
 
 
-def test_a_journal_of_before_is_taken_over(tmp_path: Path) -> None:
-    """It has no rows of finished jobs, no snapshots, and nobody was retired."""
-    manager = opened(tmp_path)
-    run(manager, 15)
-    manager.stop()
-    without_checksums(tmp_path)
-    with sqlite3.connect(tmp_path / "journal.db") as file:
-        for table in ("finished", "snapshots"):
-            file.execute(f"DROP TABLE {table}")
-    again = opened(tmp_path)
-    assert again.warnings == [CONVERTED]
-    run(again, 20)
-    assert [row.job_id for row in history(again)] == list(range(35, 0, -1))
-    assert again.job(1).state == "COMPLETED"  # type: ignore[union-attr]
-    again.stop()
-
-
 def test_the_receipt_of_an_ended_job_stays_the_same(tmp_path: Path) -> None:
     manager = opened(tmp_path)
     (held,) = manager.submit(JobSpec(run="true", hold=True), ME)
@@ -206,7 +181,7 @@ def test_the_receipt_of_an_ended_job_stays_the_same(tmp_path: Path) -> None:
         assert job is not None
         assert job.ended is not None
         times = [job.ended + 0.0123457 * i for i in range(200)]  # they round to microseconds in many ways
-        receipts = [receipt(manager._state, job.row, now) for now in times]
+        receipts = [manager._state.receipt_us(job, now) for now in times]
         assert receipts == [receipts[0]] * 200
         assert receipts[0]["held"] > 0
     manager.stop()
@@ -227,35 +202,6 @@ def test_a_job_that_has_left_the_memory_is_explained_as_before(tmp_path: Path) -
     manager.stop()
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_long_journal_of_before_does_not_fill_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
-) -> None:
-    """Earlier versions let no job leave the memory. Where one was run again the journal speaks of it once more, so all stay."""
-    monkeypatch.setattr(world, "KEPT_FINISHED", 10**6)
-    manager = opened(tmp_path)
-    run(manager, 70)
-    if again:
-        manager.requeue(3)
-        wait(manager)
-    manager.stop()
-    with sqlite3.connect(tmp_path / "journal.db") as file:
-        file.execute("DELETE FROM finished")
-        file.execute("DELETE FROM snapshots")
-    most: list[int] = []
-    record = ClusterState.count
-    monkeypatch.setattr(
-        ClusterState, "count", lambda state, *given: (record(state, *given), most.append(len(state.finished)))
-    )
-    monkeypatch.setattr(recovery, "MOST_FINISHED", 20)
-    later = opened(tmp_path)
-    later.stop()
-    assert max(most) > 60 if again else max(most) < 20
-    assert len(later._state.jobs) == (70 if again else 10)
-    assert [row.job_id for row in history(tmp_path)] == list(range(70, 0, -1))
-    assert later.counts()["COMPLETED"] == 70
-
-
 def test_tables_of_a_snapshot_have_the_types_that_compiled_code_was_made_for(tmp_path: Path) -> None:
     """Otherwise the first decision of a process that starts from a snapshot fails; one that has decided before does not notice."""
     manager = opened(tmp_path)
@@ -267,7 +213,7 @@ def test_tables_of_a_snapshot_have_the_types_that_compiled_code_was_made_for(tmp
     pairs = zip(State._fields, again._state.tables, fresh.state, strict=True)
     for name, table, like in [
         *pairs,
-        *zip(History._fields, again._state.engine.options.history, fresh.options.history, strict=True),
+        *zip(ServiceHistory._fields, again._state.engine.options.history, fresh.options.history, strict=True),
     ]:
         if name != "promises":
             assert table.dtype.isalignedstruct == like.dtype.isalignedstruct, name

@@ -8,7 +8,7 @@ from headway.job_state import JobState
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
 from headway.live.manager.outcome import Backoff, outcome
-from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, Progress
+from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, JobProgress
 
 
 def test_the_job_file_of_the_interface() -> None:
@@ -119,7 +119,7 @@ def test_what_an_end_means(asked: str, end: str, state: str, blockers: Blocker) 
 
 def test_a_job_that_said_it_was_done_is_done_even_under_a_stop() -> None:
     finished = job(PREEMPT)
-    finished.progress = Progress(step=9, total=9)
+    finished.progress = JobProgress(step=9, total=9)
     assert outcome(finished, ENDS["saved"], 0.0, Backoff()).state == JobState.COMPLETED
     assert outcome(finished, ENDS["signalled"], 0.0, Backoff()).state is None
 

@@ -8,9 +8,8 @@ from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.cluster.nodes import Cluster
+from headway.live.manager.loop.rehearsal import rehearse
 from headway.live.manager.manager import Manager
-from headway.live.state.rehearsal import rehearse
-from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")
 HOUR = 3600.0
@@ -59,7 +58,7 @@ def test_gpu_hours_have_the_time_that_a_job_takes_to_stop(tmp_path: Path) -> Non
     until(manager, job, "STOPPING")
 
     def gpu_s() -> float:
-        (row,) = manager.history(Wanted())
+        (row,) = manager.history()
         return row.gpu_hours * 3600.0
 
     before = gpu_s()

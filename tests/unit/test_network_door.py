@@ -79,7 +79,7 @@ def test_what_is_in_force_is_held_and_not_checked_again(monkeypatch):
     with pytest.raises(BadInput, match="holds link leaf0-spine0, which a holds"):
         admitted([("b", links)], HALL, in_force=ledger)
     followed = []
-    follow = "headway.network.certificates.verify.Model"
+    follow = "headway.network.certificates.verify.FlowModel"
     monkeypatch.setattr(follow, lambda content: followed.append(content) or _stop())
     with pytest.raises(InterruptedError):
         admitted([("b", plain(second))], HALL, in_force=ledger)

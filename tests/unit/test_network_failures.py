@@ -29,7 +29,7 @@ from headway.network.sharing.steps import SHIFT, STEP, destination, steps_on
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.models.communication import draw
-from headway.sim.models.network import Network
+from headway.sim.models.network import NetworkModel
 from headway.sim.models.outages import lose_uplinks, outages
 from headway.sim.network_files import load_fabric
 from headway.sim.run import Setting, prepare, simulate_run
@@ -138,7 +138,7 @@ def run_joint(network):
     sizes = rng.choice([2, 3, 4, 5, 6, 10, 12, 16], 60)
     submit, duration = np.cumsum(rng.exponential(20, 60)), rng.uniform(50, 400, 60)
     jobs = workload("x", submit, sizes, duration, model=["ResNet50"] * 60)
-    setting = Setting(preemption_cost=5.0, network=Network(network, FABRIC), plan=BEST)
+    setting = Setting(preemption_cost=5.0, network=NetworkModel(network, FABRIC), plan=BEST)
     placement = find_placement("joint?patience=0&spread=0")
     return simulate_run(jobs, cluster("8x4"), find_policy("fifo"), placement, setting)
 
@@ -158,7 +158,7 @@ def jobs_of(seed, count=40):
 
 
 def run(network, placement, fabric=FABRIC, policy="fifo", cost=5.0):
-    setting = Setting(preemption_cost=cost, network=Network(network, fabric))
+    setting = Setting(preemption_cost=cost, network=NetworkModel(network, fabric))
     return simulate_run(
         jobs_of(3), cluster("8x4"), find_policy(policy), find_placement(placement), setting, keep_journal=True
     )
@@ -182,7 +182,7 @@ def test_spray_loses_the_width_of_what_failed():
     """All of a leaf's GPUs send: with six of eight uplinks gone, two pass what eight did."""
     one = workload("x", [0.0], [32], [100.0])
     for failed, wide in (("", 8), ("&failed=" + "+".join(f"spine{k}" for k in range(6)), 2)):
-        setting = Setting(network=Network(f"spray?exact=2{failed}", FABRIC))
+        setting = Setting(network=NetworkModel(f"spray?exact=2{failed}", FABRIC))
         found = simulate_run(one, cluster("8x4"), find_policy("fifo"), find_placement("spread"), setting)
         pattern, duty = (part[0] for part in draw(one, 0))
         steps = np.zeros(32, STEP)
@@ -246,7 +246,7 @@ def test_behind_optical_switches_spines_fail():
     with pytest.raises(BadInput, match="spines of small can fail, such as spine0"):
         run("isolated?failed=ocs3", "ocs-vclos", REWIRED)
     with pytest.raises(BadInput, match="takes no options"):
-        Network("ideal?failed=spine0").sharing  # noqa: B018
+        NetworkModel("ideal?failed=spine0").sharing  # noqa: B018
 
 
 def test_cables_above_the_leaves_of_three_tiers():
@@ -263,7 +263,7 @@ def test_cables_above_the_leaves_of_three_tiers():
 @pytest.mark.parametrize(("placement", "fabric"), [("vclos", FABRIC), ("vclos-padded", FABRIC), ("ocs-vclos", REWIRED)])
 def test_both_loops_agree_and_the_ledger_lacks_what_failed(placement, fabric):
     network = "isolated?failed=spine0@300"
-    setting = Setting(preemption_cost=5.0, network=Network(network, fabric))
+    setting = Setting(preemption_cost=5.0, network=NetworkModel(network, fabric))
     engine, world = prepare(jobs_of(3), cluster("8x4"), find_policy("fifo"), find_placement(placement), setting)
     book = journal(engine.state, 1 << 16, True)
     drive(engine, SimulatedWorld(engine, world, book))

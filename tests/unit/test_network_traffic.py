@@ -7,7 +7,7 @@ import pytest
 
 from headway.errors import BadInput
 from headway.network.certificates.allocate import allocate, occupied_by
-from headway.network.certificates.flows import Model
+from headway.network.certificates.flows import FlowModel
 from headway.network.fabric.file import fabric_from
 from headway.network.sharing.links import SNAPSHOTS, WHOLE, new_links
 from headway.network.sharing.patterns import clean_patterns, parse_pattern, why_undefined
@@ -69,7 +69,7 @@ def slice_load(fabric, pattern, gpus, spines):
     """The fullest link of a slice whose ranks leave by spine rank mod width, by the verifier's count."""
     routing = {"rule": "rank-mod", "modulus": len(spines), "spines": spines}
     certificate = allocate(occupied_by(fabric), 8, "vclos").certificate.as_json()
-    model = Model(certificate | {"rank_order": list(gpus), "routing": routing})
+    model = FlowModel(certificate | {"rank_order": list(gpus), "routing": routing})
     model.follow()
     return model.worst(pattern)[0].flows
 

@@ -8,7 +8,7 @@ import pytest
 from headway.errors import BadInput
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import Certificate, certificate_from, digest_of
-from headway.network.certificates.flows import Model
+from headway.network.certificates.flows import FlowModel
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from
 from headway.network.sharing.patterns import parse_pattern
@@ -259,8 +259,8 @@ def test_patterns_are_all_known_before_one_is_followed(monkeypatch, name):
     """All-to-all of 20,000 ranks was followed for 41 s before a pattern after it was refused."""
     content = issued(fabric_from(SMALL, "x"), 12)
     followed = []
-    worst = Model.worst
-    monkeypatch.setattr(Model, "worst", lambda model, pattern: (followed.append(pattern), worst(model, pattern))[1])
+    worst = FlowModel.worst
+    monkeypatch.setattr(FlowModel, "worst", lambda model, pattern: (followed.append(pattern), worst(model, pattern))[1])
     assert not reasons(content)
     assert "all-to-all" in followed
     followed.clear()

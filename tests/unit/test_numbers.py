@@ -13,11 +13,12 @@ from headway.cli.operate.selection import one_job
 from headway.client.transport import ApiError
 from headway.errors import BadInput
 from headway.io import units
+from headway.io.command_option import flag_of
 from headway.io.numbers import Range, plain_number, plain_whole
 from headway.io.outside import made
 from headway.live.jobfile.after import read_need
 from headway.live.jobfile.sbatch import read_script
-from headway.sim.experiment import flag_of, options
+from headway.sim.experiment import options
 from headway.workloads.shaping import sample_count
 
 # What Python's int() and float() read, and a person does not mean.

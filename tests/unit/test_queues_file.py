@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.cluster.queues import Access, Limits
+from headway.cluster.queues import Access, QueueLimits
 from headway.cluster.queues_file import queues_from
 from headway.errors import BadInput
 
@@ -20,7 +20,7 @@ def test_the_example_says_what_it_means() -> None:
     assert made.leaves == ["production", "guests", "vision", "speech"]
     assert [queue.name for queue in made.as_tree()] == ["research", "vision", "speech", "production", "guests"]
     assert made.find("nobody knows").name == "guests"
-    assert made["vision"].per_user == Limits(running=4, waiting=50)
+    assert made["vision"].per_user == QueueLimits(running=4, waiting=50)
     assert made.shares() == pytest.approx(
         {"": 1, "research": 0.5, "production": 0.25, "guests": 0.25, "vision": 0.25, "speech": 0.25}
     )

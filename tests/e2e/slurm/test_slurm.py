@@ -26,7 +26,7 @@ from headway.network.certificates.certificate import describe
 from headway.network.certificates.verify import verify
 from headway.sim.network_files import load_fabric
 from headway.slurm.commands import Commands
-from headway.slurm.requests import Cancel, Refused, Submit, Unreachable
+from headway.slurm.requests import Cancel, NoAnswer, Rejected, Submit
 from headway.slurm.rest import Rest
 
 SAY = 'echo $RANK $SLURMD_NODENAME $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK of $WORLD_SIZE "$CUDA_VISIBLE_DEVICES" $SLURM_PROCID'
@@ -298,10 +298,10 @@ def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Pa
     )
     rest.send(Cancel((job,)))
     wait_for(lambda: rest.poll().jobs[job].state == "CANCELLED", "the job is not cancelled")
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         rest.send(Submit("#!/bin/sh\n", {**options, "nodelist": "n99"}))
     slurm.kill("slurmrestd")
-    with pytest.raises(Unreachable):
+    with pytest.raises(NoAnswer):
         rest.poll()
 
 

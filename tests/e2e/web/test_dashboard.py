@@ -105,6 +105,10 @@ def test_hold_and_release(site: Any, opened: Any) -> None:
     with site.client() as client:
         client.cancel(blocker, now=True)
     page.locator(".state[data-state=completed]").wait_for()
+    page.evaluate("location.hash = '#/'")  # the first screen says it in the words of the table of rows
+    for message in ("held", "released", "GPUs given", "COMPLETED"):
+        # The name is there only if the page has listed the job before it ended.
+        page.locator(".news li", has_text=re.compile(rf"\b{number} (waits )?{message}")).first.wait_for()
 
 
 def test_whoever_may_only_read_gets_no_buttons(site: Any, opened: Any) -> None:

@@ -17,7 +17,7 @@ from headway.cluster.named import cluster
 from headway.cluster.queues import Queues
 from headway.errors import BadInput
 from headway.io.accounts import own_account
-from headway.live.executors.process import account
+from headway.live.executors.common import account
 from headway.live.http import tokens as http_tokens
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard

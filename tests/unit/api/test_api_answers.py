@@ -18,6 +18,7 @@ def test_every_refusal_is_a_problem(idle: Any) -> None:
         assert problem["type"] == "about:blank"
         assert problem["title"]
         assert problem["detail"]
+        assert problem["code"] in {"not_found", "method_not_allowed", "unauthorized", "bad_input"}
 
 
 def test_a_new_job_says_where_it_is_found(idle: Any) -> None:

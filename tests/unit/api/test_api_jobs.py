@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import PATIENCE_S
 
 from headway.live.errors import JournalFailed
-from headway.live.http.logs import Reader
+from headway.live.http.logs import LogReader
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -46,15 +46,15 @@ def test_following_goes_on_through_a_requeue(live: Any, monkeypatch: pytest.Monk
     words = "echo attempt $HEADWAY_ATTEMPT; if [ $HEADWAY_ATTEMPT = 1 ]; then sleep 600; fi"
     number = live.submit(command=["sh", "-c", words], preemption={"grace": 1})
     live.until(number, "RUNNING")
-    read, follows = Reader._read, threading.Event()
+    read, follows = LogReader._read, threading.Event()
 
-    def reads(reader: Reader, last: bool) -> Any:
+    def reads(reader: LogReader, last: bool) -> Any:
         parts, more = read(reader, last)
         if parts:
             follows.set()
         return parts, more
 
-    monkeypatch.setattr(Reader, "_read", reads)
+    monkeypatch.setattr(LogReader, "_read", reads)
     with ThreadPoolExecutor(1) as pool:
         followed = pool.submit(lambda: live.ask("GET", f"/v1/jobs/{number}/logs?follow=true").text)
         assert follows.wait(PATIENCE_S)
@@ -176,6 +176,9 @@ def test_events_are_sent_as_they_happen_and_go_on_where_they_were(live: Any) -> 
         "Started",
         "Ended",
     ]
+    meant = {row["kind"]: (row["state"], row["message"]) for row in rows if row.get("job_id") == number}
+    assert meant["Start"] == ("STARTING", "GPUs given")
+    assert meant["Ended"] == ("COMPLETED", "COMPLETED")
     assert [row["number"] for row in rows] == sorted({row["number"] for row in rows})
     middle = rows[len(rows) // 2]["number"]
     after = _events(live, "/v1/events", headers={"Last-Event-ID": str(middle)}, stop=lambda row: True)
@@ -212,7 +215,7 @@ def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(
     def full(*given: Any) -> list[int]:
         raise JournalFailed("the journal cannot be written (disk full): nothing was accepted")
 
-    monkeypatch.setattr(idle.manager, "submission", full)
+    monkeypatch.setattr(idle.manager, "submit_later", full)
     answer = idle.ask("POST", "/v1/jobs", json={"command": ["true"]})
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json() == {
@@ -220,6 +223,8 @@ def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(
         "title": "Service Unavailable",
         "status": 503,
         "detail": "the journal cannot be written (disk full): nothing was accepted",
+        "code": "journal_failed",
+        "fields": {},
     }
 
 

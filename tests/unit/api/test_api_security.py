@@ -261,7 +261,6 @@ def test_malformed_bodies_are_refused_in_one_line(idle: Any, body: bytes) -> Non
         ("POST", "/v1/actions", b'{"verb": "hold", "verb": "cancel", "job_ids": [1]}', "verb"),
         ("POST", "/v1/jobs/1/progress", b'{"attempt": 1, "attempt": 2}', "attempt"),
         ("POST", "/v1/reservations", b'{"nodes": ["n000"], "queue": "a", "queue": "b", "from": 0, "to": 1}', "queue"),
-        ("POST", "/v1/collective", b'{"topology": "a", "topology": "b"}', "topology"),
         ("POST", "/v1/replay", b'{"policies": ["fifo"], "policies": ["las"]}', "policies"),
     ],
 )

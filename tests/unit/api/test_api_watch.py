@@ -105,19 +105,6 @@ def test_the_policies_can_be_listed(busy: Any) -> None:
     assert not found["headway"]
 
 
-def test_a_collective_is_planned_from_a_name_but_never_from_a_file(busy: Any, tmp_path: Any) -> None:
-    shape = "switch:4:1200Gbps:700ns,switch:2:200Gbps:1700ns"
-    found = busy.ask("POST", "/v1/collective", "ada-reads", json={"topology": shape, "chunks": 4})
-    assert found.status_code == 200, found.text
-    baseline, themis = found.json()["plans"]
-    assert len(baseline["bars"]) == 4 * 4
-    assert themis["time_s"] <= baseline["time_s"]
-    assert max(bar["end_s"] for bar in themis["bars"]) <= themis["time_s"]
-    file = tmp_path / "topology.yaml"
-    file.write_text("dimensions: []")
-    assert busy.ask("POST", "/v1/collective", json={"topology": str(file)}).status_code == 422
-
-
 def test_files_of_the_page_are_open_and_nothing_else(busy: Any) -> None:
     page = busy.ask("GET", "/", "")
     assert page.status_code == 200

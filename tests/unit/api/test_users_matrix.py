@@ -167,11 +167,6 @@ def its_environment(served: Any, who: str) -> str:
     return "yes" if SECRET in answer.text else "hidden"
 
 
-def planned(served: Any, who: str) -> str:
-    """Of a network that there is not: nothing is computed."""
-    return outcome(served.ask("POST", "/v1/collective", who, json={"topology": "none"}))
-
-
 def on_nodes(verb: str) -> Callable[[Any, str], str]:
     def act(served: Any, who: str) -> str:
         node = served.manager.cluster.nodes[1]
@@ -289,7 +284,7 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "see what would have been": replayed,
     "see how full the cluster was": reading("/v1/trend"),
     "see the policies": reading("/v1/policies"),
-    "have a collective planned": planned,
+    "see why jobs can wait": reading("/v1/reasons"),
     "get a code for the dashboard": asking("/v1/codes"),
     "sign in with the token": signing_in,
     "sign out": asking("/v1/sign-out"),
@@ -324,7 +319,7 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     nodes = {"/v1/nodes", *(f"/v1/nodes/{{node}}/{what}" for what in ("drain", "resume", "reservation"))}
     nodes |= {"/v1/queues", "/v1/reservations"}
     watching = {
-        f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "collective", "me")
+        f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "me", "reasons")
     } | PAGES
     watching |= {"/v1/codes", "/v1/sign-in", "/v1/sign-out"}
     rest = {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}

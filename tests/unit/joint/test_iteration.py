@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from bench.iteration_fit import Rows, fit, fit_parallel, parallel_features
 
 import headway
 from headway.collectives.limit import limit
 from headway.collectives.schedulers import schedule
-from headway.collectives.simulate.cost import Collective
-from headway.collectives.topology.model import Dimension, Kind, Topology
-from headway.iteration.fit import Rows, fit, fit_parallel, parallel_features
+from headway.collectives.simulate.cost import CollectiveKind
+from headway.collectives.topology.model import Dimension, DimensionKind, Topology
 from headway.iteration.plans import BEST, PLANS, Bandwidth, Shape, communication_s, server_first, shape_of
 from headway.network.fabric.model import Fabric
 from headway.workloads.workload import workload
@@ -25,7 +25,9 @@ PLAYED = ("baseline", "themis", "best")
 
 
 def on(each, servers, inside, nic):
-    return Topology("job", (Dimension(Kind.SWITCH, each, inside), Dimension(Kind.SWITCH, servers, nic)))
+    return Topology(
+        "job", (Dimension(DimensionKind.SWITCH, each, inside), Dimension(DimensionKind.SWITCH, servers, nic))
+    )
 
 
 @pytest.mark.parametrize(("each", "servers", "inside", "nic"), NETWORKS)
@@ -38,7 +40,7 @@ def test_closed_forms_are_within_half_a_per_cent_of_plans_that_are_played(each, 
 
 @pytest.mark.parametrize(("each", "servers", "inside", "nic"), NETWORKS)
 def test_no_plan_is_below_the_exact_limit_and_best_reaches_it(each, servers, inside, nic):
-    exact = limit(on(each, servers, inside, nic), Collective.ALL_REDUCE, 10**9).limit_s
+    exact = limit(on(each, servers, inside, nic), CollectiveKind.ALL_REDUCE, 10**9).limit_s
     times = [8 * communication_s(PLANS[plan], False, Shape(each, servers), Bandwidth(inside, nic)) for plan in PLAYED]
     assert min(times) >= exact * (1 - 1e-9)
     assert times[2] == pytest.approx(exact, rel=0.01)

@@ -13,6 +13,7 @@ from tests.waiting import gate, wait_for
 from headway.cluster.demands import check_possible, demand_of
 from headway.cluster.named import cluster
 from headway.errors import BadInput
+from headway.live.executors import Capabilities
 from headway.live.jobfile.spec import array_tasks, job_spec
 from headway.live.state.site import Site
 from headway.live.store.journal import Journal
@@ -188,7 +189,7 @@ def test_the_output_is_copied_to_a_file_of_the_users(serve: Callable[..., Served
 
 def test_an_executor_that_copies_no_logs_refuses_an_output(serve: Callable[..., Served]) -> None:
     served = serve()
-    served.manager._executor.copies_output = False  # type: ignore[attr-defined]
+    served.manager._executor.capabilities = Capabilities()  # type: ignore[misc]
     with pytest.raises(BadInput, match="output: this executor does not copy logs"):
         served.submit(output="out.txt")
 

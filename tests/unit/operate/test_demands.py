@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, cycle
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
@@ -71,7 +71,7 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(opened: Callable[..., Man
     said = manager.explain(third)
     assert said.reason == "gpus"
     assert said.message.startswith(
-        "it needs 2 GPUs on nodes with a100 (2 of 3 nodes), and none is free there; 0 jobs are ahead"
+        "it needs 2 GPUs on nodes with a100 (2 of 3 nodes) and finds 0 free, with 0 waiting jobs ahead of it"
     )
     assert said.would_change == ("a job with GPUs of these nodes ends",)
     assert (said.numbers["gpus_free"], said.numbers["nodes_that_suit"], said.numbers["nodes_needed"]) == (0, 2, 2)
@@ -178,7 +178,7 @@ def test_nodes_that_get_another_type_hold_back_who_asked_for_the_old_one(
     again = opened(lab)
     assert again.explain(waits).reason == "node_down"
     assert (
-        "1 GPU on nodes with a100 (0 of 3 nodes), and since the cluster changed there are 0"
+        "1 GPU on nodes with a100 (0 of 3 nodes), and the cluster, which has changed, has 0 such GPUs"
         in again.explain(waits).message
     )
     assert [again.job(job).state for job in runs] == ["RUNNING", "RUNNING"]  # type: ignore[union-attr]
@@ -206,7 +206,7 @@ def test_batch_scripts_are_obeyed(opened: Callable[..., Manager], lab: str, tmp_
 def test_rows_of_demands_are_used_again(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many kinds at once as the engine should tell apart; those of jobs that have left the memory are free again."""
     monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
-    monkeypatch.setattr("headway.live.manager.world.KEPT_FINISHED", 1)
+    monkeypatch.setattr("headway.live.manager.loop.recorder.KEPT_FINISHED", 1)
     kinds: list[dict[str, Any]] = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100")]
     held = [served_lab.submit(user, hold=True, **spec) for user, spec in zip(OTHERS, kinds[:3], strict=False)]
     with pytest.raises(WrongState, match="ask for 3 different kinds of nodes already"):
@@ -234,53 +234,48 @@ def test_demands_of_jobs_that_have_ended_keep_nobody_out(served_lab: Served, mon
     assert served_lab.manager.job(2).state == "COMPLETED"  # type: ignore[union-attr]
 
 
-def test_one_user_leaves_demands_to_the_others(
+def test_submissions_at_once_stay_within_the_limit(
     serve: Callable[..., Served], served_lab: Served, lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as are left, so never more than half; whoever has none gets one even where nothing is left."""
-    monkeypatch.setattr(demands, "MOST_DEMANDS", 8)
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 4)
     words = ("ib", "nvlink", "roce", "v100")
     kinds = [{"constraints": [word]} for word in (*words, *("|".join(pair) for pair in combinations(words, 2)))]
-    kinds += [{"constraints": list(each)} for each in (("ib", "nvlink"), ("roce", "v100"))]
 
-    def accepted(user: str, specs: Sequence[dict[str, Any]]) -> int:
-        """How many of these, submitted all at once."""
+    def accepted(specs: Sequence[dict[str, Any]]) -> list[int]:
+        """Submit all at once, and return the jobs that were accepted."""
         made, gate = [], Barrier(len(specs))
 
-        def submit(spec: dict[str, Any]) -> None:
+        def submit(spec: dict[str, Any], user: str) -> None:
             gate.wait()
             with suppress(WrongState):
                 made.append(served_lab.submit(user, hold=True, **spec))
 
-        threads = [Thread(target=submit, args=(spec,)) for spec in specs]
+        threads = [Thread(target=submit, args=pair) for pair in zip(specs, cycle((ME, *OTHERS)))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return len(made)
+        return made
 
-    ada, bob, cyd, dan = OTHERS
-    assert accepted(ME, kinds[:6]) == 4
-    left = f"jobs of {ME} ask for 4 different kinds of nodes already, and 4 more are left for everybody"
-    with pytest.raises(WrongState, match=left):
-        served_lab.manager.dry_run(job_spec({"run": "true", **kinds[6]}), ME)
-    assert [accepted(ada, [spec]) for spec in kinds[6:9]] == [1, 1, 0]
-    assert [accepted(bob, [spec]) for spec in kinds[8:10]] == [1, 0]
-    assert [accepted(cyd, [spec]) for spec in kinds[9:11]] == [1, 0]
-    assert [accepted(dan, [spec]) for spec in kinds[10:12]] == [1, 0]
-    assert accepted(ME, kinds[10:11]) == 1  # which dan has
+    jobs = accepted(kinds)
+    assert len(jobs) == 4
+    asked = [served_lab.manager._state.jobs[job].spec.constraints for job in jobs]
+    assert len(accepted([{"constraints": list(words)} for words in asked])) == 4  # which other jobs have
+    fifth = {"constraints": ["ib", "nvlink"]}
+    with pytest.raises(WrongState, match="ask for 4 different kinds of nodes already, which is the most"):
+        served_lab.manager.dry_run(job_spec({"run": "true", **fifth}), ME)
     served_lab.manager.stop()
     served_lab = serve(lab)
-    assert accepted(ME, kinds[11:]) == 0  # a restart gives nothing more
-    for job in [job.id for job in served_lab.manager._state.active_jobs()][2:]:
+    assert accepted([fifth]) == []  # a restart gives nothing more
+    for job in [job.id for job in served_lab.manager._state.active_jobs()]:
         served_lab.manager.cancel(job)
-    assert accepted(ME, kinds[11:]) == 1
+    assert len(accepted([fifth])) == 1
 
 
 def test_jobs_that_are_run_again_count_too(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that have left the memory: whoever has run jobs of many kinds could have all of them again at once."""
-    monkeypatch.setattr(demands, "MOST_DEMANDS", 4)
-    monkeypatch.setattr("headway.live.manager.world.KEPT_FINISHED", 1)
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
+    monkeypatch.setattr("headway.live.manager.loop.recorder.KEPT_FINISHED", 1)
     jobs = [served_lab.submit(constraints=[word]) for word in ("ib", "nvlink")]
     for word in ("roce", "v100", "a100", "ib|roce"):
         assert served_lab.until(jobs[-1]).state == "COMPLETED"
@@ -288,15 +283,16 @@ def test_jobs_that_are_run_again_count_too(served_lab: Served, monkeypatch: pyte
     for job in jobs:
         assert served_lab.until(job).state == "COMPLETED"
     refused = served_lab.manager.act("requeue", jobs, True)
-    assert [job for job in jobs if job not in refused] == jobs[:2]
-    assert "ask for 2 different kinds of nodes already, and 2 more are left" in str(refused[jobs[2]])
-    assert served_lab.manager.job(jobs[0]).state == "HELD"  # type: ignore[union-attr]
+    again = [job for job in jobs if job not in refused]
+    assert again == jobs[:3]
+    assert all("different kinds of nodes already, which is the most" in str(error) for error in refused.values())
+    assert served_lab.manager.job(again[0]).state == "HELD"  # type: ignore[union-attr]
 
 
 @pytest.fixture
 def served_lab(serve: Callable[..., Served], lab: str) -> Served:
     served = serve(lab)
-    served.manager._users.update(OTHERS)  # users whose jobs never run need no account
+    served.manager._checked_users.update(OTHERS)  # users whose jobs never run need no account
     return served
 
 

@@ -16,8 +16,8 @@ from headway.live.errors import JournalFailed
 from headway.live.manager import disk
 from headway.live.manager.disk import Disk
 from headway.live.manager.manager import Manager
+from headway.live.state.records import JournalRow
 from headway.live.state.site import Site
-from headway.live.store.journal import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 MB = 1_000_000
@@ -133,7 +133,7 @@ def test_a_reserve_that_was_made_by_half_is_made_whole(tmp_path: Path, monkeypat
 
 def test_a_snapshot_that_there_is_no_room_for_keeps_no_rows_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of a round are small, and a snapshot is not."""
-    monkeypatch.setattr("headway.live.manager.world.ROWS_PER_SNAPSHOT", 10)
+    monkeypatch.setattr("headway.live.manager.loop.recorder.ROWS_PER_SNAPSHOT", 10)
     world = Virtual([Work(float(i), {}, 5.0) for i in range(20)], "2x4", "fifo")
     refused, append = [0], world.kept.append
 

@@ -45,14 +45,18 @@ def test_explain_says_which_nodes_a_job_needs(serve: Callable[..., Served]) -> N
     served.until(first, "RUNNING")
     waits = served.submit(**SLEEP, num_nodes=2, resources={"accelerators": 8})
     said = served.explained(waits, "gpus")
-    assert said.message.startswith("it needs 2 nodes with 8 free GPUs each, and 1 node has that many; 0 jobs are ahead")
+    assert said.message.startswith(
+        "it needs 2 nodes with 8 free GPUs each and finds 1 such node, with 0 waiting jobs ahead of it"
+    )
     assert (said.numbers["gpus_per_node"], said.numbers["nodes_with_gpus"], said.numbers["nodes_needed"]) == (8, 1, 2)
     apart = served.submit(**SLEEP, num_nodes=2, resources={"accelerators": 7})
     said = served.explained(apart, "fragmentation")
-    assert "it needs 2 nodes with 7 free GPUs each, and 1 node has that many; 1 job is ahead of it" in said.message
+    assert (
+        "it needs 2 nodes with 7 free GPUs each and finds 1 such node, with 1 waiting job ahead of it" in said.message
+    )
     served.manager.drain("n000")
     said = served.explained(waits, "node_down")
-    assert said.message == "it needs 2 nodes with 8 GPUs each, and too few nodes take jobs: n000 is drained"
+    assert said.message == "it needs 2 nodes with 8 GPUs each, and too few nodes take jobs (drained: n000)"
     served.manager.resume("n000")
     served.manager.cancel(first, at_once=True)
     assert served.until(waits, "RUNNING").nodes == ("n000", "n001")

@@ -1,6 +1,7 @@
 """Replays of what a live manager did, under the policy that it ran: stopping times, time limits and turns are as they were."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from tests.waiting import gate, wait_for
 from headway.cluster.named import cluster
 from headway.live import executors
 from headway.live.executors import Launch, Report
-from headway.live.manager.lifecycle import LATE_S
+from headway.live.manager.loop.recorder import LATE_S
 from headway.live.queries.replay.replay import replay
 from headway.live.queries.views import past_jobs
 from headway.live.state.learn import AWAY
+from headway.live.state.records import JournalRow
 from headway.live.store.history import late_rounds
 from headway.live.store.identity import last_alive
-from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.journal import Journal
 
 MOST_ERROR = 0.03
 # Saves of 2 s were the case in which replays were 19 % too short; longer ones beside them.
@@ -116,7 +118,7 @@ def test_short_quanta_are_replayed_though_starts_take_a_while_and_all_is_heard_l
             spec = {"resources": {"accelerators": chance.choice([1, 2, 2, 4])}, "preemptible": True}
             made.append(Work(now, spec, min(30.0, max(1.0, chance.lognormvariate(1.8, 0.7))), save_s=save_s))
         world = Virtual(made, "2x4", "2d-las?quantum=4")
-        world.processes = world.executor = Slow(made, seed)
+        world.processes = world.performer.executor = Slow(made, seed)
         world.clock = Clock(world)
         world.run()
         assert not world.trouble, world.trouble
@@ -146,7 +148,7 @@ def test_replays_are_late_where_the_manager_was(policy: str) -> None:
             made.append(Work(now, {"preemptible": True}, min(30.0, chance.lognormvariate(1.5, 0.8)), save_s=2.0))
         world = Late(made, "2x1", policy)
         world.chance = random.Random(seed)
-        world.processes = world.executor = Slow(made, seed)
+        world.processes = world.performer.executor = Slow(made, seed)
         world.clock = Clock(world)
         world.run()
         assert not world.trouble, world.trouble
@@ -165,7 +167,8 @@ class Away(Virtual):
     def _sleep(self, until: float, always: bool = False) -> None:
         super()._sleep(until, always)
         if self.down[0] <= self.time < self.down[1]:
-            self.away, self.time, self.processes.now = self.down, self.down[1], self.down[1]
+            self.rules = replace(self.rules, away=self.down)
+            self.time = self.processes.now = self.down[1]
 
 
 @pytest.mark.parametrize("policy", ["fifo", "2d-las?quantum=4", "tiresias-l?threshold=5"])
@@ -178,7 +181,7 @@ def test_replays_decide_nothing_while_no_manager_ran(policy: str) -> None:
             now = 100.5 if 40.0 <= now < 100.0 else now  # nobody accepts a job while no manager runs
             made.append(Work(now, {"preemptible": True}, min(60.0, chance.lognormvariate(2.0, 0.8)), save_s=2.0))
         world = Away(made, "2x1", policy)
-        world.processes = world.executor = Slow(made, seed)
+        world.processes = world.performer.executor = Slow(made, seed)
         world.clock = Clock(world)
         world.run()
         assert not world.trouble, world.trouble
@@ -242,7 +245,7 @@ def test_a_job_that_had_ended_when_it_was_asked_to_stop_is_not_started_again() -
             now += chance.expovariate(1 / 2.5)
             made.append(Work(now, {"preemptible": True}, min(30.0, chance.lognormvariate(1.5, 0.8)), save_s=2.0))
         world = Virtual(made, "2x1", "2d-las?quantum=4")
-        world.processes = world.executor = Deaf(made, seed)
+        world.processes = world.performer.executor = Deaf(made, seed)
         world.clock = Clock(world)
         world.run()
         assert not world.trouble, world.trouble

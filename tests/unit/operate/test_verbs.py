@@ -131,7 +131,10 @@ def test_explanations_count_in_plain_english(serve: Callable[..., Served]) -> No
     behind = served.submit()
     served.explained(behind, "gpus")
     kept, other = served.manager.explain(first), served.manager.explain(behind)
-    assert "it needs 1 GPU and none is free; 0 jobs are ahead of it. 1 GPU on n000 is kept for it" in kept.message
+    assert (
+        "it needs 1 GPU and finds 0 free, with 0 waiting jobs ahead of it. It has a backfill reservation of 1 GPU on n000"
+        in kept.message
+    )
     # A GPU that becomes free goes to the job before it.
     assert other.would_change == ("job 2, for which GPUs are kept, starts, and more GPUs become free",)
     assert kept.would_change == ("a job with GPUs ends",)
@@ -166,7 +169,7 @@ def test_an_old_job_that_may_not_run_again_stays_where_it_is(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It came back into memory, and a row of the journal said so, before it was refused: as often as somebody asked."""
-    monkeypatch.setattr("headway.live.manager.world.KEPT_FINISHED", 1)
+    monkeypatch.setattr("headway.live.manager.loop.recorder.KEPT_FINISHED", 1)
     served = serve(site=Site(jobs_per_user=1))
     old = served.submit()
     assert served.until(old).state == "COMPLETED"

@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE_S, wait_for
 from headway.errors import BadInput
 from headway.live.notify import webhook
 from headway.live.notify.webhook import Webhook
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 

@@ -12,7 +12,6 @@ from headway.cli.tables.jobs import header, script
 from headway.cli.tables.live import queue_view, top_view
 from headway.report.comparison import report
 from headway.sim.api import compare
-from headway.sim.results.views import study
 from headway.workloads.workload import workload
 
 
@@ -103,6 +102,6 @@ def test_one_gpu_and_one_job_are_not_counted_as_many() -> None:
 
 def test_a_report_counts_in_plain_english() -> None:
     jobs = workload("one", [0, 0], [1, 2], [10, 10])
-    page = report(study(compare(jobs, "1x1", ["fifo"], skip_impossible=True)))
+    page = report(compare(jobs, "1x1", ["fifo"], skip_impossible=True).study())
     assert "one: 1 job on 1x1 (1 GPU)" in page
     assert "1 job left out: too large to ever run here" in page

@@ -12,9 +12,9 @@ from headway.live.executors.slurm.discovery import discover
 from headway.slurm import answers, fixed
 from headway.slurm.commands import Commands
 from headway.slurm.hostlist import expand
-from headway.slurm.requests import Call, Cancel, Change, Hold, Signal, Submit, Unreachable
+from headway.slurm.requests import Call, Cancel, Hold, JobUpdate, NoAnswer, Signal, Submit
 from headway.slurm.rest import Rest
-from headway.slurm.snapshot import Share, Snapshot
+from headway.slurm.snapshot import Share, SlurmSnapshot
 from headway.slurm.topology import read_leaves
 
 OLD = {
@@ -152,7 +152,7 @@ def test_requests_as_text() -> None:
     assert str(door.render(Signal(5, "SIGTERM"))) == "scancel --signal=TERM 5"
     assert str(door.render(Signal(5, "SIGKILL", 0))) == "scancel --signal=KILL 5.0"
     assert str(door.render(Cancel((5, 6)))) == "scancel 5 6"
-    assert str(door.render(Change("5", {"Nice": "-3"}))) == "scontrol update JobId=5 Nice=-3"
+    assert str(door.render(JobUpdate("5", {"Nice": "-3"}))) == "scontrol update JobId=5 Nice=-3"
     assert str(door.render(Hold("5", release=True))) == "scontrol release 5"
 
 
@@ -210,10 +210,10 @@ class Answers:
 
     away, default = False, "q"
 
-    def poll(self) -> Snapshot:
+    def poll(self) -> SlurmSnapshot:
         """The nodes."""
         if self.away:
-            raise Unreachable("no answer")
+            raise NoAnswer("no answer")
         rows = (
             ("a", "gpu:a100:4(S:0-1)", "ib,nvlink", ["p", "q"]),
             ("v", "gpu:v100:2", "", ["q"]),
@@ -224,7 +224,7 @@ class Answers:
             {"name": name, "gres": gres, "features": has, "state": ["IDLE"], "partitions": among}
             for name, gres, has, among in rows
         ]
-        return Snapshot({}, answers.read_nodes(json.dumps({"nodes": nodes})))
+        return SlurmSnapshot({}, answers.read_nodes(json.dumps({"nodes": nodes})))
 
     def show(self, what: str) -> str:
         """As scontrol prints it."""

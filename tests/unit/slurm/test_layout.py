@@ -9,14 +9,14 @@ from headway.errors import BadInput
 from headway.live.executors import Launch
 from headway.live.executors.slurm.capacity import Lost, node_reports
 from headway.live.executors.slurm.layout import layout
-from headway.live.executors.slurm.render import Site, read_comment, render
+from headway.live.executors.slurm.render import SlurmSite, read_comment, render
 from headway.live.jobfile.spec import job_spec
-from headway.slurm.snapshot import Share, SlurmJob, SlurmNode, Snapshot
+from headway.slurm.snapshot import Share, SlurmJob, SlurmNode, SlurmSnapshot
 from headway.slurm.steering.plan import Scale, plan, scale_of
 from headway.slurm.steering.service import Services
 
 NODES = {name: SlurmNode(name, f"10.0.0.{k}", 4, cpus=32, memory_mb=4000) for k, name in enumerate("abcd")}
-SITE = Site("ab12", {"partition": "gpu"}, NODES)
+SITE = SlurmSite("ab12", {"partition": "gpu"}, NODES)
 
 
 def launch(nodes: str, **spec: Any) -> Launch:
@@ -96,15 +96,15 @@ def test_nodes_as_others_leave_them() -> None:
         3: held(3, "COMPLETED", gpus=4),
     }
     away = SlurmNode("b", "b", 4, state=("IDLE", "DRAIN"), reason="fan")
-    a, b, c = node_reports(Snapshot(jobs, (NODES["a"], away)), ["a", "b", "c"], {2}, {})
+    a, b, c = node_reports(SlurmSnapshot(jobs, (NODES["a"], away)), ["a", "b", "c"], {2}, {})
     assert (a.away, a.taken) == ("", 1)
     assert b.away == "idle+drain in Slurm: fan"
     assert "no longer knows" in c.away
-    cpus = Snapshot({1: held(1, "RUNNING", cpus=17)}, (NODES["a"],))  # more than two GPUs' share
+    cpus = SlurmSnapshot({1: held(1, "RUNNING", cpus=17)}, (NODES["a"],))  # more than two GPUs' share
     assert node_reports(cpus, ["a"], set(), {})[0].taken == 3
     # A job of ours with one GPU and the CPUs of three: two are of no use to others. With the CPUs of its own GPUs it takes none beside.
     for own, taken in ((24, 2), (8, 0)):
-        greedy = Snapshot({2: held(2, "RUNNING", "headway:ab12:3:2:0", gpus=1, cpus=own)}, (NODES["a"],))
+        greedy = SlurmSnapshot({2: held(2, "RUNNING", "headway:ab12:3:2:0", gpus=1, cpus=own)}, (NODES["a"],))
         assert node_reports(greedy, ["a"], {2}, {})[0].taken == taken
     # Who submits to a reservation may use its nodes, while it is in force.
     for state, given, away in (
@@ -114,7 +114,7 @@ def test_nodes_as_others_leave_them() -> None:
         (("IDLE", "RESERVED", "DRAIN"), {"reservation": "r"}, "idle+reserved+drain in Slurm"),
     ):
         node = replace(NODES["a"], state=state)
-        assert node_reports(Snapshot({}, (node,)), ["a"], set(), given)[0].away == away
+        assert node_reports(SlurmSnapshot({}, (node,)), ["a"], set(), given)[0].away == away
 
 
 def test_gpus_that_slurm_has_lost_are_taken() -> None:
@@ -122,11 +122,11 @@ def test_gpus_that_slurm_has_lost_are_taken() -> None:
     ours = SlurmJob(2, "RUNNING", "headway:ab12:3:2:0", shares={"a": Share(gpus=2)})
     lost, leaks = Lost(), replace(NODES["a"], gpus_used=3)
     for jobs in ({}, {2: ours}):
-        assert lost.look(Snapshot(jobs, (leaks,))) == {}
-    seen = lost.look(Snapshot({2: ours}, (leaks,)))
+        assert lost.look(SlurmSnapshot(jobs, (leaks,))) == {}
+    seen = lost.look(SlurmSnapshot({2: ours}, (leaks,)))
     assert seen == {"a": 1}
-    assert node_reports(Snapshot({2: ours}, (leaks,)), ["a"], {2}, {}, seen)[0].taken == 1
-    assert lost.look(Snapshot({2: ours}, (replace(leaks, gpus_used=2),))) == {}
+    assert node_reports(SlurmSnapshot({2: ours}, (leaks,)), ["a"], {2}, {}, seen)[0].taken == 1
+    assert lost.look(SlurmSnapshot({2: ours}, (replace(leaks, gpus_used=2),))) == {}
 
 
 @pytest.mark.parametrize(("top", "raises"), [(4_294_901_759, False), (1_500_000, True), (0, True)])

@@ -7,7 +7,7 @@ import pytest
 
 from headway.live.executors.slurm.capacity import node_reports
 from headway.live.executors.slurm.narrow import SHUT_S, WAIT_S, Narrow
-from headway.slurm.snapshot import Share, SlurmJob, SlurmNode, Snapshot
+from headway.slurm.snapshot import Share, SlurmJob, SlurmNode, SlurmSnapshot
 
 NODES = tuple(SlurmNode(name, name, 4, cpus=8, memory_mb=4000) for name in "ab")
 WAITS = SlurmJob(7, "PENDING", reason="Resources", priority=1)
@@ -21,7 +21,7 @@ def lacks() -> Callable[..., str]:
     narrow = Narrow()
 
     def ask(now: float, other: SlurmJob = OTHER, mine: SlurmJob = WAITS, **asked: str) -> str:
-        narrow.look(Snapshot({job.id: job for job in (other, mine)}, NODES))
+        narrow.look(SlurmSnapshot({job.id: job for job in (other, mine)}, NODES))
         found = narrow.lacks(3, mine, ASKED | asked, now)
         ask.shut = narrow.shut_nodes(now)  # type: ignore[attr-defined]
         return found
@@ -75,6 +75,6 @@ def test_what_was_seen_once_and_not_again_begins_anew(lacks: Callable[..., str])
 
 def test_a_node_that_is_shut_has_no_gpus_for_anybody() -> None:
     ours = SlurmJob(2, "RUNNING", shares={"a": Share(gpus=2, cpus=2)})
-    seen = Snapshot({1: OTHER, 2: ours}, NODES)
+    seen = SlurmSnapshot({1: OTHER, 2: ours}, NODES)
     reports = node_reports(seen, ["a", "b"], {2}, {}, {}, frozenset({"a", "c"}))
     assert [(report.node, report.away, report.taken) for report in reports] == [("a", "", 2), ("b", "", 0)]

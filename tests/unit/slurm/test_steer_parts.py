@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headway.slurm.requests import Call, Change, Hold, Request
-from headway.slurm.snapshot import SlurmJob, Snapshot
+from headway.slurm.requests import Call, Hold, JobUpdate, Request
+from headway.slurm.snapshot import SlurmJob, SlurmSnapshot
 from headway.slurm.steering.journal import SteeringFolder
 from headway.slurm.steering.parts import as_one
 from headway.slurm.steering.plan import Scale, plan
@@ -33,9 +33,9 @@ class Memory:
         self.sent.append(request)
         return ""
 
-    def poll(self) -> Snapshot:
+    def poll(self) -> SlurmSnapshot:
         """The queue."""
-        return Snapshot(dict(self.jobs), ())
+        return SlurmSnapshot(dict(self.jobs), ())
 
     def show(self, what: str) -> str:
         """Nothing."""
@@ -69,7 +69,7 @@ def test_the_first_part_is_never_named_by_the_number_that_stands_for_all(tmp_pat
     (tmp_path / "service.json").write_text('{"1/5": ["a", 50.0, 1e12]}')
     done = steer(door, folder, how)
     assert (done.queues, done.held) == ({0: 1, 1: 1}, (7, 8))
-    assert door.sent == [Change("1", {"Nice": "-100000"}), Hold("7+0"), Hold("8")]
+    assert door.sent == [JobUpdate("1", {"Nice": "-100000"}), Hold("7+0"), Hold("8")]
 
 
 def test_a_round_ends_between_two_jobs_not_within_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.users.groups import enter, nobody
 from tests.waiting import PATIENCE_S, wait_for
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Limits, NoCgroups
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, AttemptLimits, NoCgroups
 from headway.live.executors.process.cgroups.devices import program
 from headway.live.executors.process.cgroups.find import find_cgroups, mounted, own_group
 from headway.live.executors.process.cgroups.v1 import CgroupsV1
@@ -38,7 +38,7 @@ def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
     assert (top / "cgroup.subtree_control").read_text() == "+pids"
     assert (top / "manager/cgroup.procs").read_text() == "42"  # the manager makes way
     groups.controllers = ["memory", "cpu", "pids"]
-    folders = groups.make("12-3", Limits(cpus=1.5, memory_bytes=2_000_000_000, processes=300))
+    folders = groups.make("12-3", AttemptLimits(cpus=1.5, memory_bytes=2_000_000_000, processes=300))
     folder = top / "abc/12-3"
     assert folders == [str(folder)]
     assert (folder / "memory.max").read_text() == "2000000000"
@@ -54,7 +54,7 @@ def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
     assert not out_of_memory(folders)
     (folder / "memory.events").write_text("low 0\nhigh 0\nmax 4\noom 1\noom_kill 1\n")
     assert out_of_memory(folders)
-    free = groups.make("13-1", Limits())
+    free = groups.make("13-1", AttemptLimits())
     assert not (Path(free[0]) / "memory.max").exists()
 
 
@@ -98,7 +98,7 @@ def test_version_2_makes_way_and_turns_controllers_on_for_real(unified: Path, mo
         try:
             assert groups.controllers == [free[0]]
             assert (top / "manager/cgroup.procs").read_text().split() == [str(manager.pid)]
-            assert free[0] in (Path(groups.make("1-1", Limits())[0]) / "cgroup.controllers").read_text().split()
+            assert free[0] in (Path(groups.make("1-1", AttemptLimits())[0]) / "cgroup.controllers").read_text().split()
         finally:
             groups.close(nobody)
             manager.kill()
@@ -112,7 +112,7 @@ def test_version_2_ends_what_forks_without_end_for_real(unified: Path) -> None:
     groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
     try:
         forks = "f() { sleep 0.02; f & sleep 0.02; }; for i in 1 2 3; do f & done; exec sleep 600"
-        folders = groups.make("3-1", Limits())
+        folders = groups.make("3-1", AttemptLimits())
         with enter(folders, forks) as leader:
             wait_for(lambda: len(members(folders)) > 6)
             kill_members(folders)
@@ -127,13 +127,13 @@ def test_version_2_kills_and_hides_devices_for_real(unified: Path) -> None:
     """The unified tree takes groups also where version 1 has the controllers."""
     groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
     if DEVICES in groups.enforced:
-        denied = Limits(denied=((1, 5), (1, 8)))  # /dev/zero and /dev/random stand for GPUs of others
+        denied = AttemptLimits(denied=((1, 5), (1, 8)))  # /dev/zero and /dev/random stand for GPUs of others
         tries = "for d in zero random urandom null; do head -c 0 /dev/$d && echo $d; done"
         with enter(groups.make("2-1", denied), tries) as job:
             assert job.communicate(timeout=PATIENCE_S)[0].split() == [b"urandom", b"null"]
         wait_for(lambda: groups.remove("2-1"))
     try:
-        folders = groups.make("1-1", Limits())
+        folders = groups.make("1-1", AttemptLimits())
         with enter(folders, "setsid sleep 600 & sleep 600") as leader:
             wait_for(lambda: len(members(folders)) >= 3)
             kill_members(folders)
@@ -199,7 +199,7 @@ def test_which_tree_is_used_and_why_not(tmp_path: Path) -> None:
     assert isinstance(none, NoCgroups)
     assert "mount them" in none.about
     assert none.enforced == frozenset()
-    assert none.make("1-1", Limits(cpus=1)) == []
+    assert none.make("1-1", AttemptLimits(cpus=1)) == []
     one = tmp_path / "one"
     one.mkdir()
     (proc / "mountinfo").write_text(f"1 1 0:1 / {one} rw - cgroup cgroup rw,memory\n")

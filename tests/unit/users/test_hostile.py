@@ -16,7 +16,6 @@ from typer.main import get_command
 from headway.cli.main import app
 from headway.cli.operate import history
 from headway.cli.operate.health import health_view
-from headway.cli.operate.site import site_of, start_webhook
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.io.accounts import loose_ways
@@ -29,7 +28,8 @@ from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager.manager import Manager
 from headway.live.notify.webhook import address
-from headway.live.queries import apart
+from headway.live.options import ServeOptions
+from headway.live.queries.replay import what_if
 
 pytestmark = pytest.mark.xdist_group("live")
 ME = getpass.getuser()
@@ -137,7 +137,7 @@ def test_a_prolog_that_others_can_replace_is_refused(tmp_path: Path) -> None:
     program.chmod(0o755)
 
     def check() -> str:
-        return site_of("10m", None, ("", []), (program, None), "process").prolog
+        return ServeOptions(prolog=program).site().prolog
 
     assert check() == str(program)
     os.chown(theirs, 65534, 65534)
@@ -186,10 +186,11 @@ def test_a_secret_that_signs_nothing_is_refused(tmp_path: Path) -> None:
     """An empty file sent everything unsigned, and without an address it was not used at all, both without a word."""
     manager: Any = None
     (tmp_path / "empty").write_text("\n")
+    options = ServeOptions(webhook="http://127.0.0.1:9/", webhook_secret=tmp_path / "empty")
     with pytest.raises(BadInput, match="is empty"):
-        start_webhook(manager, "http://127.0.0.1:9/", tmp_path / "empty")
+        options.start_webhook(manager, print)
     with pytest.raises(BadInput, match="give --webhook as well"):
-        start_webhook(manager, None, tmp_path / "empty")
+        ServeOptions(webhook_secret=tmp_path / "empty")
 
 
 def test_the_address_of_a_webhook_need_not_be_on_the_command_line() -> None:
@@ -198,23 +199,22 @@ def test_the_address_of_a_webhook_need_not_be_on_the_command_line() -> None:
     assert option.envvar == "HEADWAY_WEBHOOK"
 
 
-def test_plans_of_one_token_do_not_keep_operators_from_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_replay_is_computed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     inside, go = threading.Event(), threading.Event()
 
     def run(command: list[str], **_: Any) -> Any:
-        if "collectives" in command[-1]:
-            inside.set()
-            assert go.wait(PATIENCE_S)
+        inside.set()
+        assert go.wait(PATIENCE_S)
         return type("Done", (), {"returncode": 0, "stdout": "{}"})
 
-    monkeypatch.setattr(apart.subprocess, "run", run)
-    greedy = threading.Thread(target=apart.ask_apart, args=("headway.live.queries.collectives", {}))
+    monkeypatch.setattr(what_if.subprocess, "run", run)
+    greedy = threading.Thread(target=what_if.ask_apart, args=({},))
     greedy.start()
     assert inside.wait(PATIENCE_S)
     try:
         with pytest.raises(WrongState, match="being computed"):
-            apart.ask_apart("headway.live.queries.collectives", {})
-        assert apart.ask_apart("headway.live.queries.replay.what_if", {}) == "{}"
+            what_if.ask_apart({})
     finally:
         go.set()
         greedy.join()
+    assert what_if.ask_apart({}) == "{}"

@@ -26,7 +26,7 @@ from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
-from headway.live.http.logs import GONE, RankLog, Reader, Wanted, parse_resume
+from headway.live.http.logs import GONE, LogQuery, LogReader, RankLog, parse_resume
 from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
 from headway.live.manager.followers import Followers
@@ -45,7 +45,7 @@ class Restartable:
 
     def start(self) -> None:
         executor = ProcessExecutor(self.data, poll_s=0.1)
-        executor.log_cap_bytes = self.cap
+        executor.cap_logs(self.cap)
         self.manager = Manager(self.data, cluster("1x4"), executor=executor)
         self.manager.start()
         self.listening = socket.create_server(("127.0.0.1", self.port))
@@ -379,7 +379,7 @@ def test_a_rank_whose_file_comes_later_is_shown(tmp_path: Path) -> None:
     import asyncio
 
     async def read() -> list[tuple[int, bytes]]:
-        reader = Reader(Slowly(tmp_path), 1, Wanted(follow=True))  # type: ignore[arg-type]
+        reader = LogReader(Slowly(tmp_path), 1, LogQuery(follow=True))  # type: ignore[arg-type]
         return [(part.rank, part.text) async for part in reader.parts()]
 
     assert asyncio.run(read()) == [(0, b"zero\n"), (1, b"one\n")]

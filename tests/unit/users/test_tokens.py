@@ -11,8 +11,8 @@ from tests.unit.users.machine import headway
 
 from headway.errors import BadInput
 from headway.io import accounts
-from headway.live.executors.process import account
-from headway.live.executors.process.render import environment_of, user_path
+from headway.live.executors.common import account
+from headway.live.executors.common.environment import environment_of, user_path
 from headway.live.http.tokens import Scope, Tokens, make_token, stored_tokens
 
 pytestmark = pytest.mark.xdist_group("live")

@@ -13,12 +13,12 @@ from tests.live_manager import ended, one, opened, until
 from tests.waiting import PATIENCE_S, gate
 
 from headway.live.http import streams
-from headway.live.http.logs import Reader, Wanted
+from headway.live.http.logs import LogQuery, LogReader
 from headway.live.http.streams import server_sent
 from headway.live.http.tokens import Caller, Scope
 from headway.live.manager.followers import Followers, _version
 from headway.live.manager.manager import Manager
-from headway.live.store.journal import JournalRow
+from headway.live.state.records import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 MANY = 20
@@ -52,7 +52,7 @@ async def follow(asked: Counting, job: int, begun: int, act: Callable[[], Awaita
     """Follow the logs of a job many times; when all readers have asked `begun` times, do something; return what each read."""
 
     async def read() -> bytes:
-        reader = Reader(asked, job, Wanted(follow=True))  # type: ignore[arg-type]
+        reader = LogReader(asked, job, LogQuery(follow=True))  # type: ignore[arg-type]
         return b"".join([part.text async for part in reader.parts()])
 
     async with asyncio.timeout(PATIENCE_S):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from headway.client.job import JobQuery
 from headway.core.events import ENDED, START, STOPPED
 from headway.io.accounts import own_account
 from headway.job_state import JobState
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
 from headway.live.http.tokens import Tokens
-from headway.live.queries.overview import QueueWanted
 from headway.player import scenes, wires
 from headway.player.film import Film
 from headway.player.serve import make_player
@@ -61,9 +61,9 @@ def test_a_story_adds_up_to_the_life_of_the_job(film: Film) -> None:
 
 def test_the_queue_has_whoever_has_not_ended(film: Film) -> None:
     frame = film.at((film.first + film.last) / 3)
-    every = scenes.queue_page(frame, QueueWanted(limit=500))
+    every = scenes.queue_page(frame, JobQuery(order="order", limit=500))
     assert every.total == len(frame.active) == len(every.jobs)
-    waits = scenes.queue_page(frame, QueueWanted(states=frozenset({"PENDING"}), sort="gpus", descending=True))
+    waits = scenes.queue_page(frame, JobQuery(states=frozenset({"PENDING"}), order="gpus", descending=True))
     sizes = [job.gpus for job in waits.jobs]
     assert sizes == sorted(sizes, reverse=True)
     assert all(job.state == JobState.PENDING.name and job.reason for job in waits.jobs)

@@ -13,7 +13,6 @@ from headway.live.fabric.served import ServedFabric
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager.manager import Manager
 from headway.live.queries.fabric import network
-from headway.live.queries.story import story
 from headway.live.state.site import PLAIN
 from headway.network.fabric.model import Fabric
 
@@ -43,7 +42,7 @@ def test_links_of_a_live_job(manager: Any) -> None:
     names = {f"leaf{link.leaf}-spine{link.spine}" for link in seen.links}
     assert len(names) == len(seen.links) == 8
     assert all(link.jobs == (number,) and link.alone for link in seen.links)
-    assert set(story(manager, manager.job(number)).phases[-1].links) == names
+    assert set(manager.story(manager.job(number)).phases[-1].links) == names
     assert {"-".join(link) for link in manager.slice(number)["links"]} == names
     hidden = manager.look(lambda state, now: network(state, now, lambda job_id, user: False))
     assert {link.jobs for link in hidden.links} == {(0,)}

@@ -5,13 +5,13 @@ import sqlite3
 import numpy as np
 import pytest
 
-from headway.live.queries.trend import Fold, Row, first_after, means
+from headway.live.queries.trend import Fold, TrendRow, first_after, means
 from headway.live.store.integrity.checksum import insertion, sealed
 from headway.live.store.integrity.schema import prepare
 
 
-def row(seq: int, time: float, kind: str, job: int, **data: object) -> Row:
-    return Row(seq, time, kind, job, data)
+def row(seq: int, time: float, kind: str, job: int, **data: object) -> TrendRow:
+    return TrendRow(seq, time, kind, job, data)
 
 
 ROWS = [
@@ -27,7 +27,7 @@ ROWS = [
 ]
 
 
-def folded(rows: list[Row], at: float, active: dict[int, tuple[str, int]] | None = None) -> Fold:
+def folded(rows: list[TrendRow], at: float, active: dict[int, tuple[str, int]] | None = None) -> Fold:
     fold = Fold()
     fold.begin(at, rows, active or {}, {1: 2, 2: 2})
     for each in rows:
