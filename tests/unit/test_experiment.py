@@ -102,7 +102,7 @@ import headway.sim.experiment as experiment
 
 @dataclass(frozen=True, slots=True)
 class Extended(experiment.Experiment):
-    greeting: Annotated[str, experiment.Option("A word to greet with.", lambda words, value: str(value))] = "hello"
+    greeting: Annotated[str, experiment.ExperimentOption("A word to greet with.", lambda option, value: str(value))] = "hello"
 
 experiment.Experiment = Extended
 

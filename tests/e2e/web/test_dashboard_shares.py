@@ -26,7 +26,7 @@ def test_shared_links_and_teams(site: Any, opened: Any) -> None:
         ask = {"num_nodes": 2, "resources": {"accelerators": 2}, "queue": "research"}
         number = client.submit_spec({"name": "a\u202eexe.txt", "run": "sleep 600", **ask})[0]
     page = opened(site, f"/job/{number}")
-    page.get_by_text("shared: it uses links of leaf0, leaf1").wait_for()
+    page.get_by_text("it shares links of leaf0 and leaf1").wait_for()
     page.get_by_text("others may use those that it uses").wait_for()
     assert page.get_by_text("No other job uses these links").count() == 0
     page.evaluate("location.hash = '#/network'")
