@@ -9,21 +9,24 @@ from headway.live.executors import Executor, Launch, Report
 class Quiet(Executor):
     """Does nothing."""
 
-    def open(self, wake: Callable[[], None]) -> None: ...
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"))
 
-    def close(self) -> None: ...
+    def open(self, wake: Callable[[], None]) -> None: ...
 
     def start(self, launch: Launch) -> None: ...
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None: ...
 
+    def adopt(self, job: int, attempt: int) -> None: ...
+
     def check_user(self, user: str) -> None:
         """Accept imagined users: no process runs."""
-
-    def adopt(self, job: int, attempt: int) -> None: ...
 
     def reports(self) -> list[Report]:
         return []
 
     def logs(self, job: int, attempt: int) -> list[Path]:
         return []
+
+    def notify(self, job: int, attempt: int, until: float | None) -> None: ...

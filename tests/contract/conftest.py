@@ -1,8 +1,11 @@
-"""Which executors the contract suite runs over: all that come with Headway and the example, or the one of `--executor`."""
+"""The executors of the contract suite: all that come with Headway and the example, or the one of `--executor`."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.slurm_cluster import SlurmCluster, started
 
 from headway.live.executors.registry import executor_names
 
@@ -18,12 +21,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test for each executor; those on a manager leave Slurm to tests/e2e/slurm."""
+    """Run a test for each executor."""
     chosen = metafunc.config.getoption("--executor", None)
-    every = [chosen] if chosen else [*executor_names(), EXAMPLE]
-    for fixture, names in (("executor_name", every), ("managed", [name for name in every if name != "slurm"])):
-        if fixture in metafunc.fixturenames:
-            metafunc.parametrize(fixture, names)
+    if "executor_name" in metafunc.fixturenames:
+        metafunc.parametrize("executor_name", [chosen] if chosen else [*executor_names(), EXAMPLE])
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[SlurmCluster]:
+    """A Slurm of two nodes; its commands find it in this process's environment."""
+    cluster = started(2, 4)
+    os.environ["SLURM_CONF"] = str(cluster.conf)
+    yield cluster
+    del os.environ["SLURM_CONF"]
+    cluster.stop()
+
+
+@pytest.fixture
+def needed(request: pytest.FixtureRequest) -> None:
+    """Start what an executor needs."""
+    if request.getfixturevalue("executor_name") == "slurm":
+        request.getfixturevalue("slurm")
 
 
 @pytest.fixture(autouse=True)

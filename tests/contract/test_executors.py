@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from tests.contract.conftest import EXAMPLE
 from tests.processes import is_dead
-from tests.slurm_cluster import SlurmCluster, started
+from tests.slurm_cluster import SlurmCluster
 from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cluster.nodes import Cluster
@@ -60,23 +60,6 @@ class Watch:
 def made_by_name(name: str, data: Path) -> Executor:
     """Return an executor for a data folder; one from outside is loaded as `serve --executor` loads it."""
     return QUICK[name](data) if name in QUICK else find_executor(name, data)
-
-
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[SlurmCluster]:
-    """A Slurm of two nodes; its commands find it in this process's environment."""
-    cluster = started(2, 4)
-    os.environ["SLURM_CONF"] = str(cluster.conf)
-    yield cluster
-    del os.environ["SLURM_CONF"]
-    cluster.stop()
-
-
-@pytest.fixture
-def needed(request: pytest.FixtureRequest) -> None:
-    """Start what an executor needs."""
-    if request.getfixturevalue("executor_name") == "slurm":
-        request.getfixturevalue("slurm")
 
 
 @pytest.fixture
@@ -177,7 +160,7 @@ def lose(name: str, data: Path, request: pytest.FixtureRequest) -> None:
         slurm: SlurmCluster = request.getfixturevalue("slurm")
         slurm.ask("scontrol", "update", "NodeName=n0", "State=DOWN", "Reason=test")
     elif name == EXAMPLE:
-        os.killpg(int((data / "runs/1/1/journal-/pid").read_text()), signal.SIGKILL)
+        os.killpg(int((data / "runs/1/1/pid").read_text()), signal.SIGKILL)
     else:
         module = sys.modules[type(find_executor(name, data)).__module__]
         if not hasattr(module, "lose"):
@@ -270,6 +253,34 @@ def test_ranks_find_each_other(make: Callable[[], Watch]) -> None:
     assert ranks[0][3:5] == ["WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2"]
     assert all(line.partition("=")[2] for line in ranks[0][:-1])
     assert ranks[0][7:] == ["HEADWAY_JOB_ID=1", "HEADWAY_ATTEMPT=2", "HEADWAY_TOKEN=secret", "LANG=of-the-job", "own"]
+
+
+def test_no_other_user_can_read_the_token_of_a_job(make: Callable[[], Watch], tmp_path: Path) -> None:
+    """Neither in a file nor among the arguments of a process."""
+    watch, token = make(), f"token-{os.urandom(8).hex()}"
+    started = launch(f"until [ -e {tmp_path}/over ]; do sleep 0.05; done")
+    watch.executor.start(replace(started, environment={"HEADWAY_TOKEN": token}))
+    watch.until(STARTED, 1)
+    arguments = [read_bytes(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not [each for each in arguments if token.encode() in each]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and token.encode() in read_bytes(path)]
+    assert not [path for path in files if readable_by_others(path, tmp_path)]
+    (tmp_path / "over").touch()
+    assert watch.until(ENDED, 1).exit_code == 0
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file; nothing if it is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def readable_by_others(path: Path, above: Path) -> bool:
+    """Return whether the modes of a file and of the folders up to `above` let other users read it."""
+    folders = [folder for folder in path.parents if above in folder.parents]
+    return bool(path.stat().st_mode & 0o004) and all(folder.stat().st_mode & 0o001 for folder in folders)
 
 
 def test_a_notice_reaches_the_job(make: Callable[[], Watch], tmp_path: Path) -> None:
@@ -385,7 +396,7 @@ def test_an_executor_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("process?partition=gpu", "takes no options"),
         ("slurm?partitoin=gpu", "did you mean 'partition'"),
         ("outside_executor:Half", "is not a subclass of Executor: derive it"),
-        ("outside_executor:Part", "lacks methods: define adopt, close"),
+        ("outside_executor:Part", "lacks methods: define adopt, stop"),
         ("outside_executor:Nobody", "outside_executor has no 'Nobody'"),
         ("no_such_module:X", "cannot import 'no_such_module'.*PYTHONPATH"),
     ):

@@ -32,9 +32,9 @@ class Sharing(ProcessExecutor):
         self.asked += 1
         return [NodeReport(f"n{k:03d}") for k in range(2) if not self.news] + list(self.news)
 
-    def remarks(self) -> str:
-        """What the test wants people to know."""
-        return self.said
+    def remarks(self) -> list[str]:
+        """Return the remark of the test."""
+        return [self.said] if self.said else []
 
 
 @pytest.fixture

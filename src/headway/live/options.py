@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headway.live.state.site import Site
 
 MOST_SECRET_BYTES = 4096
+LEAST_LOG_BYTES = 1000
 PROCESSES = Range(1, 4_000_000, whole=True)  # Linux refuses a pids.max above 4,194,304
 Environment = Callable[["Job", int], dict[str, str]]  # variables of an attempt
 Note = Callable[[str], None]  # says something to the operator
@@ -38,6 +39,12 @@ Note = Callable[[str], None]  # says something to the operator
 
 def _size(option: CommandOption, value: str) -> str:
     _bytes(value, flag_of(option))
+    return value
+
+
+def _log_size(option: CommandOption, value: str) -> str:
+    if _bytes(value, flag_of(option)) < LEAST_LOG_BYTES:
+        raise BadInput(f"{flag_of(option)}: {value} is too small for a log: give at least {LEAST_LOG_BYTES} bytes")
     return value
 
 
@@ -138,7 +145,9 @@ class ServeOptions:
     log_cap: Annotated[
         str | None,
         CommandOption(
-            "The most that is kept of what one rank prints: its newest part; default: 100MB.", _size, metavar="SIZE"
+            "Size of the log of a rank: its newest part is kept; at least 1KB; default: 100MB.",
+            _log_size,
+            metavar="SIZE",
         ),
     ] = None
     min_free: Annotated[

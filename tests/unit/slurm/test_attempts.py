@@ -197,15 +197,16 @@ def test_what_slurm_does_not_start_is_taken_back_also_by_the_next_manager(tmp_pa
     assert (report.lost, report.never_ran, report.refused) == (True, True, True)
     assert "Slurm did not start it: Resources" in report.message
     assert executor._narrow.shut_nodes(time.monotonic()) == {"n0"}, "the next attempt would be sent there again"
-    assert "than is free on n0" in executor.remarks()
+    assert "than is free on n0" in executor.remarks()[0]
 
 
-def test_a_notice_is_written_to_the_folder_that_the_nodes_share(attempt: Attempt, tmp_path: Path) -> None:
+def test_a_notice_is_written_to_the_folder_that_the_nodes_share(tmp_path: Path) -> None:
     executor = SlurmExecutor(tmp_path)
-    executor._attempts[1, 1] = attempt
+    folder = executor.folder(1, 1)
+    folder.mkdir(parents=True)
     executor.notify(1, 1, 5000.0)
-    assert json.loads((attempt.folder / "notice.json").read_text()) == {"until": 5000.0}
+    assert json.loads((folder / "notice.json").read_text()) == {"until": 5000.0}
     for _ in range(2):
         executor.notify(1, 1, None)
-        assert not (attempt.folder / "notice.json").exists()
-    executor.notify(2, 1, 5000.0)  # it has ended meanwhile
+        assert not (folder / "notice.json").exists()
+    executor.notify(2, 1, 5000.0)  # no such attempt

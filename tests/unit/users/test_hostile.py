@@ -20,7 +20,7 @@ from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.io.accounts import loose_ways
 from headway.live.errors import WrongState
-from headway.live.executors import ENDED, Launch
+from headway.live.executors import Launch
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.gpus import limits_of
 from headway.live.http.private import check_folder
@@ -74,9 +74,8 @@ def test_what_goes_wrong_with_a_start_is_the_jobs_affair(tmp_path: Path, monkeyp
         raise OverflowError("too large")
 
     monkeypatch.setattr(executor, "_spawn", wrong)
-    executor.start(launch())
-    (report,) = executor.reports()
-    assert (report.what, report.exit_code, report.message) == (ENDED, 127, "cannot start: OverflowError: too large")
+    with pytest.raises(BadInput, match="cannot start: OverflowError: too large"):
+        executor.start(launch())
 
 
 def test_limits_are_those_that_were_asked_for() -> None:

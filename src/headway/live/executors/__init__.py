@@ -1,10 +1,12 @@
-"""Executors: how an action becomes processes. One folder per executor, found by its name (see `registry`); `common` is what they share.
+"""Executors start, watch and stop attempts of jobs. One package per executor, found by its name (`registry`); they share `common`.
 
-An executor is a subclass of `Executor`. It never raises for what happens to a job: that comes back as a Report, which names its attempt, so
-that late or doubled reports can be dropped. Imports the job file, the records of jobs, `cluster` and `network`.
+An executor is a subclass of `Executor`. What happens to an attempt is returned as a `Report` and never raised. A report names its attempt,
+so that the manager can drop late and repeated reports. Imports the job file, the records of jobs, `cluster` and `network`.
 """
 
+import contextlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.findings import Finding
 from headway.io.accounts import own_account
+from headway.live.executors.common.folders import journal_of, write_notice
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.records import JobProgress
 from headway.live.state.records import NodeReport as NodeReport  # part of what an executor returns
@@ -34,12 +37,14 @@ class Launch:
     array_id: int | None = None
     array_index: int | None = None
     environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
-    prolog: str = ""  # programs of the operator's that run before and after it
+    prolog: str = ""  # programs of the operator that run before and after the ranks
     epilog: str = ""
-    max_processes: int | None = None  # that it may have at once, with their threads; None: a default
+    max_processes: int | None = None  # processes and threads at once; None: a default
     journal: str = ""  # the identity of the journal that the attempt belongs to
-    links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are the job's alone
-    files: dict[str, str] = field(default_factory=dict)  # to be written to its folder: about its slice of a fabric
+    links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that only this job uses
+    files: dict[str, str] = field(
+        default_factory=dict
+    )  # name and text, to be written to its folder: its slice of a fabric
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Report:
     job: int
     attempt: int
     exit_code: int | None = None
-    signalled: bool = False  # it was asked to stop before it ended
+    signalled: bool = False  # the attempt was asked to stop before it ended
     lost: bool = False  # its outcome is unknown: the machine or its shim died
     never_ran: bool = False  # lost before any rank was started
     refused: bool = False  # the machine could not start it: no memory, no disk
@@ -70,8 +75,15 @@ class Report:
 
 
 def not_started(launch: Launch, why: str) -> Report:
-    """Return the end of an attempt that was not tried: its job waits, and is tried again later."""
-    return Report(ENDED, launch.job, launch.attempt, never_ran=True, refused=True, message=why)
+    """Return the end of an attempt that did not begin: the job waits, and is tried again later."""
+    return Report(ENDED, launch.job, launch.attempt, lost=True, never_ran=True, refused=True, message=why)
+
+
+def start_failed(launch: Launch, error: BadInput | OSError) -> Report:
+    """Return the end of an attempt whose `start` raised: final after BadInput; after an OSError the job is tried again."""
+    if isinstance(error, BadInput):
+        return Report(ENDED, launch.job, launch.attempt, exit_code=127, message=str(error))
+    return not_started(launch, f"cannot start: {error.strerror or error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,66 +108,94 @@ class Capabilities:
     def refuse(self, executor: str, *, hooks: bool = False, log_cap: bool = False, process_limit: bool = False) -> None:
         """Raise BadInput for the first of these features that the operator set and the executor lacks."""
         if hooks and not self.hooks:
-            raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: configure them there")
+            raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: leave them out")
         if log_cap and not self.log_cap:
             raise BadInput(f"--log-cap: the executor {executor} does not limit logs: leave it out")
         if process_limit and not self.process_limit:
-            raise BadInput(f"--max-processes: the executor {executor} does not limit processes: set a limit there")
+            raise BadInput(f"--max-processes: the executor {executor} does not limit processes: leave it out")
 
 
 class Executor(ABC):
-    """Starts, stops and watches attempts. The manager makes one with its data folder: `Class(data)`.
+    """Starts, stops and watches attempts. The manager creates an executor with the data folder: `Class(data)`.
 
-    A class that takes options is made as `Class(data, options)` if there are any (see `registry`). The constructor touches nothing
-    outside; `open` does. `reports` and `logs` may be called from several threads.
+    A class that takes options is created as `Class(data, options)` (see `registry`). The constructor changes nothing outside the object;
+    `open` does. A subclass defines `start`, `stop` and `adopt`, and calls `tell` with what happens to its attempts.
     """
 
     fabric: Fabric | None = None  # the network between the nodes, if the executor knows it
     journals: tuple[str, ...] | None = None  # identities of the journals whose attempts may be adopted; None: any
 
+    def __init__(self, data: Path) -> None:
+        self.data = data.resolve()
+        self.runs = self.data / "runs"
+        self._reports: deque[Report] = deque()  # appending and popping are safe between threads
+        self._wake: Callable[[], None] = lambda: None
+
     @property
     def capabilities(self) -> Capabilities:
-        """Return what this executor can do; a class attribute in most classes. `enforced` may change in `open`."""
+        """Return the features of this executor; a class attribute in most classes. `enforced` may change in `open`."""
         return Capabilities()
 
-    # ---- every executor has these
-
-    @abstractmethod
-    def open(self, wake: Callable[[], None]) -> None:
-        """Begin to watch; call `wake` when a report is ready."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Stop watching; jobs go on."""
+    # ---- every executor defines these
 
     @abstractmethod
     def start(self, launch: Launch) -> None:
-        """Start all ranks or none; starting one attempt twice is harmless."""
+        """Start all ranks or none; starting an attempt twice is harmless. BadInput or OSError: nothing runs (`start_failed`)."""
 
     @abstractmethod
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
-        """Signal all ranks, and kill what is left after the grace; stopping twice is harmless."""
+        """Signal all ranks, and kill the processes that are left after the grace; stopping twice is harmless."""
 
     @abstractmethod
     def adopt(self, job: int, attempt: int) -> None:
-        """Watch an attempt that an earlier manager started, or report how it ended."""
+        """Watch an attempt that an earlier manager started, or report its end."""
 
-    @abstractmethod
+    # ---- the folder of an attempt, and its reports
+
+    def folder(self, job: int, attempt: int) -> Path:
+        """Return the folder of an attempt."""
+        return self.runs / str(job) / str(attempt)
+
+    def is_foreign(self, job: int, attempt: int) -> bool:
+        """Return whether the folder of an attempt belongs to a journal that is not one of `journals`."""
+        owner = journal_of(self.folder(job, attempt))
+        return self.journals is not None and owner is not None and owner not in self.journals
+
+    def tell(self, report: Report) -> None:
+        """Add a report, and wake the manager."""
+        self._reports.append(report)
+        self._wake()
+
+    # ---- optional: these have a default
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Make the folder of runs and remember `wake`, which `tell` calls. An executor that watches starts its thread after this."""
+        self.runs.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self._wake = wake
+
+    def close(self) -> None:  # noqa: B027
+        """Stop watching; jobs go on."""
+
     def reports(self) -> list[Report]:
-        """Return what happened since the last call."""
+        """Return the reports since the last call."""
+        return [self._reports.popleft() for _ in range(len(self._reports))]
 
-    @abstractmethod
     def logs(self, job: int, attempt: int) -> list[Path]:
-        """Return the log of each rank, in order."""
+        """Return the log of each rank, in order: `rank-N.log` in the folder of the attempt."""
+        paths = self.folder(job, attempt).glob("rank-*.log")
+        return sorted(paths, key=lambda path: int(path.stem.removeprefix("rank-")))
 
-    # ---- the defaults of these are for an executor that has nothing to say
+    def notify(self, job: int, attempt: int, until: float | None) -> None:
+        """Write when the GPUs of an attempt are taken back, in seconds since 1970, to its folder; None removes the notice."""
+        with contextlib.suppress(OSError):
+            write_notice(self.folder(job, attempt), until)
 
     def discover(self) -> Discovery:
         """Return the nodes to use if the operator declares none; BadInput if the executor cannot find nodes."""
         raise BadInput("this executor does not find nodes: declare them with --cluster")
 
     def check_user(self, user: str) -> None:
-        """Raise BadInput for a user whose jobs must not be started here. The default accepts the manager's own user alone.
+        """Raise BadInput for a user whose jobs must not be started here. The default accepts only the manager's own user.
 
         A job of another user would have the rights of the manager's account, which may be root. An executor that runs jobs as their users
         overrides this (`common/account.py`).
@@ -171,16 +211,13 @@ class Executor(ABC):
     def cap_logs(self, most_bytes: int) -> None:  # noqa: B027
         """Keep at most this much of each log; called only if the capability `log_cap` is declared."""
 
-    def notify(self, job: int, attempt: int, until: float | None) -> None:  # noqa: B027
-        """Tell an attempt when its GPUs are taken back, in seconds since 1970 (None: not any more); repeating it is harmless."""
-
     def node_reports(self) -> list[NodeReport]:
         """Return how all nodes are, if that has changed since the last call; otherwise nothing."""
         return []
 
-    def remarks(self) -> str:
-        """Return what people should know while jobs wait; empty if there is nothing."""
-        return ""
+    def remarks(self) -> list[str]:
+        """Return what people should know while jobs wait, one remark each."""
+        return []
 
     def strays(self) -> list[str]:
         """Return attempts that run though no journal knows them, each as one line for the operator."""

@@ -144,7 +144,7 @@ class Questions(WorldAccess):
         past = self._archived(job_id)
         if past:
             return archive.archived_explanation(past)
-        remark = self._journal.displaced or self._executor.remarks()
+        remark = self._journal.displaced or "; ".join(self._executor.remarks())
         with self._world.lock:
             return explain(self._state, self._state.job_named(job_id), self.clock(), sees, remark)
 

@@ -1,1 +1,1 @@
-"""Parts that several executors use: accounts, environments, notices, progress, whole files. Imports the base class above it and `io`."""
+"""Parts that several executors use: accounts, environments, folders of attempts, progress, whole files. Imports no executor."""

@@ -1,4 +1,4 @@
-"""Whose account a job runs under: the manager's own, or under root that of whoever submitted the job."""
+"""The account that a job runs under: the manager's own, or that of the submitting user if the manager is root."""
 
 import os
 import pwd
@@ -8,7 +8,7 @@ from headway.io.accounts import refuse_others
 
 
 def account_of(user: str) -> pwd.struct_passwd | None:
-    """The account of a submitting user; None for the manager's own (nobody else has jobs unless it runs as root)."""
+    """Return the account of a submitting user; None: the manager's own. BadInput if the manager cannot run jobs as this user."""
     if os.geteuid() != 0:
         refuse_others(user)
         return None

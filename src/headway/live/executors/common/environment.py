@@ -1,13 +1,16 @@
-"""The environment of a job's ranks, and the paths of the copies of their logs. All functions but `user_path` are pure."""
+"""The environment of a job's ranks, and the paths of the copies of their logs."""
 
 import contextlib
 import os
+import pwd
 import re
+import socket
 from collections.abc import Mapping
 
+from headway.io.accounts import own_account
 from headway.live.executors import Launch
 
-# What a job inherits from the manager's environment; the rest may hold secrets of whoever runs the manager.
+# A job inherits only these from the manager's environment: other variables may hold secrets of the manager's user.
 OF_THE_MACHINE = ("LANG", "LC_ALL", "TZ", "CUDA_HOME")
 OF_THE_USER = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 # Where a login finds programs, if the machine does not say so itself (the default of shadow's login for users).
@@ -16,15 +19,24 @@ USER_PATH = "/usr/local/bin:/usr/bin:/bin"
 NUMBERS = "jAabtn"  # of the patterns of an output, those that a width pads with zeros
 
 
+def user_environment(account: pwd.struct_passwd | None) -> dict[str, str]:
+    """Return the variables of a job's user: HOME, SHELL and the like, and the safe part of the manager's variables.
+
+    `account` is the account of another user (`common/account.py`); None: the manager's own.
+    """
+    home, name, shell = (account.pw_dir, account.pw_name, account.pw_shell) if account else own_account()
+    return environment_of(account, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+
+
 def environment_of(other: object | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of the manager's environment that jobs get; a job of another user has that user's PATH, and nothing of the manager's own."""
+    """Return the safe part of the manager's variables; a job of another user has the PATH of a login instead of the manager's."""
     names = OF_THE_MACHINE if other else OF_THE_MACHINE + OF_THE_USER
     variables = {name: environment[name] for name in names if name in environment}
     return {**variables, "PATH": user_path()} if other else variables
 
 
 def user_path(defaults: str = LOGIN_DEFAULTS) -> str:
-    """What PATH is after a login, as the machine says (ENV_PATH)."""
+    """Return PATH as the machine sets it at a login (ENV_PATH)."""
     with contextlib.suppress(OSError), open(defaults, encoding="utf-8", errors="replace") as file:
         for line in file:
             words = line.split()
@@ -34,7 +46,7 @@ def user_path(defaults: str = LOGIN_DEFAULTS) -> str:
 
 
 def output_path(launch: Launch, rank: int, home: str) -> str | None:
-    """Where a copy of a rank's log goes, with the job's numbers and names in place of Slurm's `%j` and the like; None: nowhere."""
+    """Return the path of the copy of a rank's log, with `%j` and the like of Slurm replaced; None: the job asks for no copy."""
     spec = launch.spec
     if spec.output is None:
         return None
@@ -61,9 +73,10 @@ def output_path(launch: Launch, rank: int, home: str) -> str | None:
 
 
 def job_environment(launch: Launch, folder: str) -> dict[str, str]:
-    """What every rank of an attempt finds in its environment, whoever starts it."""
+    """Return the variables that are the same for all ranks: those of the job file, of Headway, and of the manager for this attempt."""
     spec = launch.spec
     variables = {
+        **spec.envs,
         "HEADWAY_JOB_ID": str(launch.job),
         "HEADWAY_ATTEMPT": str(launch.attempt),
         "HEADWAY_CHECKPOINT_DIR": spec.checkpoint.dir if spec.checkpoint else "",
@@ -80,11 +93,15 @@ def job_environment(launch: Launch, folder: str) -> dict[str, str]:
     return variables
 
 
-def rank_environment(launch: Launch, rank: int, address: str, port: int) -> dict[str, str]:
-    """Return what one rank finds beside `job_environment`, by torchrun's names; CUDA counts the GPUs as `Launch.gpus` does."""
+def rank_environment(launch: Launch, rank: int, folder: str, address: str, port: int) -> dict[str, str]:
+    """Return the variables of one rank: `job_environment`, and its place among the ranks by torchrun's names.
+
+    All ranks meet at `address` (of the node of rank 0) and `port`. CUDA_VISIBLE_DEVICES has the numbers of `Launch.gpus`.
+    """
     spec, per_node = launch.spec, launch.spec.resources.accelerators
     group, local = divmod(rank, spec.tasks)
     return {
+        **job_environment(launch, folder),
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
         "RANK": str(rank),
@@ -94,3 +111,10 @@ def rank_environment(launch: Launch, rank: int, address: str, port: int) -> dict
         "GROUP_RANK": str(group),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, launch.gpus[group * per_node : (group + 1) * per_node])),
     }
+
+
+def free_port() -> int:
+    """Return a TCP port of this machine that no process uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a job wrote about itself (headway.runtime), read with suspicion: the file is the job's own, and the manager may be root."""
+"""The progress report of a job (headway.runtime). The job owns the file and the manager may be root, so the content is not trusted."""
 
 import json
 import math
@@ -14,7 +14,7 @@ MOST_WHOLE = 2**63
 
 
 def read_progress(path: Path, known_ns: int) -> tuple[JobProgress | None, int]:
-    """The report if it changed since `known_ns`, and when it did."""
+    """Return the report, or None if it has not changed since `known_ns`; and the time of its last change."""
     content, changed_ns = read_own(path)
     if content is None or changed_ns == known_ns:
         return None, known_ns
@@ -25,7 +25,7 @@ def read_progress(path: Path, known_ns: int) -> tuple[JobProgress | None, int]:
 
 
 def read_own(path: Path) -> tuple[bytes | None, int]:
-    """The beginning of a file that a job may have written, and when; None where there is a link, a pipe or a folder instead, or nothing."""
+    """Return the beginning of a file that a job wrote, and its time of change; None if it is missing or not a regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -40,7 +40,7 @@ def read_own(path: Path) -> tuple[bytes | None, int]:
 
 
 def parse_progress(content: Any) -> JobProgress:
-    """What a job says about itself; values of a wrong type are dropped."""
+    """Return the progress in a report; values of a wrong type are dropped. ValueError if it is no mapping."""
     if not isinstance(content, dict):
         raise ValueError("a report is a mapping")
     whole = {name: _whole(content.get(name)) for name in ("step", "total", "checkpointed")}

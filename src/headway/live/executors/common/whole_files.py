@@ -6,7 +6,7 @@ from typing import Any
 
 
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
-    """Write aside, for nobody else to read, then rename; `durable` also survives the loss of power."""
+    """Write a file that only its owner can read, then rename it; `durable`: it survives the loss of power."""
     aside = os.path.join(folder, f".{name}")
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(handle, "w", encoding="utf-8") as file:
@@ -29,7 +29,7 @@ def flush_folder(folder: str) -> None:
 
 
 def read(folder: str, name: str) -> dict[str, Any] | None:
-    """What a file says; None if it is not there, or not whole."""
+    """Return the content of a file; None if it is missing or not whole."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             content: dict[str, Any] = json.load(file)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from headway.live.executors import Stamp
+from headway.live.executors.common.folders import LAUNCH
 from headway.live.executors.common.whole_files import read
 from headway.live.executors.process.system import stamp, started_ticks
 
 
 def group_name(job: int, attempt: int) -> str:
-    """The name of its control group."""
+    """Return the name of the control group of an attempt."""
     return f"{job}-{attempt}"
 
 
@@ -32,7 +33,7 @@ def alive(folder: Path) -> bool:
 
 def lock(folder: Path) -> int:
     """Return a descriptor that holds the attempt's lock; BlockingIOError if another process holds it."""
-    handle = os.open(folder / "launch.json", os.O_RDWR | os.O_CLOEXEC)
+    handle = os.open(folder / LAUNCH, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:
@@ -53,15 +54,8 @@ def signal_shim(folder: Path, number: signal.Signals) -> bool:
     return False
 
 
-def started_by(folder: Path) -> str | None:
-    """The identity of the journal that it belongs to; None: there is no such attempt."""
-    if not (folder / "launch.json").exists():
-        return None
-    return str((read(str(folder), "launch.json") or {}).get("journal", ""))
-
-
 def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
-    """Attempts that run though nobody watches them, each in one line for the operator."""
+    """Return the attempts that run and are not watched, one line each for the operator."""
     lines = []
     for folder in sorted(runs.glob("*/*")):
         job, attempt = folder.parent.name, folder.name
@@ -73,13 +67,13 @@ def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
 
 
 def when(content: dict[str, Any]) -> Stamp | None:
-    """When it happened, by what the shim wrote; shims of earlier versions did not."""
+    """Return when the shim wrote this; None for shims of earlier versions."""
     at = content.get("at")
     return Stamp(str(at["boot"]), float(at["monotonic"]), float(at["wall"])) if isinstance(at, dict) else None
 
 
 def last_sign(folder: Path) -> dict[str, Any] | None:
-    """When an attempt that was lost while nobody watched last wrote anything; None: never."""
+    """Return when an attempt last wrote a file, if it was lost while no manager ran; None: it never did."""
     if not folder.is_dir():
         return None
     now, last = stamp(), 0.0

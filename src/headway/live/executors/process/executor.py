@@ -7,7 +7,6 @@ is handed to a new shim, with the lock: it counts as ended when that has run the
 
 import contextlib
 import fcntl
-import itertools
 import json
 import os
 import select
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +23,6 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.findings import Finding
-from headway.io.accounts import own_account
 from headway.io.files import write_atomically
 from headway.live.executors import (
     ENDED,
@@ -36,10 +33,11 @@ from headway.live.executors import (
     Executor,
     Launch,
     Report,
+    start_failed,
 )
 from headway.live.executors.common.account import account_of
-from headway.live.executors.common.environment import USER_PATH, environment_of
-from headway.live.executors.common.notices import write_notice
+from headway.live.executors.common.environment import USER_PATH, free_port, user_environment
+from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside, write_notice
 from headway.live.executors.common.progress import read_progress
 from headway.live.executors.common.whole_files import flush_folder, read, write
 from headway.live.executors.process.attempts import (
@@ -48,7 +46,6 @@ from headway.live.executors.process.attempts import (
     last_sign,
     lock,
     signal_shim,
-    started_by,
     strays,
     when,
 )
@@ -57,28 +54,36 @@ from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.checks import checks
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
-from headway.live.executors.process.render import MASTER_ADDRESS, hooks_of, render
+from headway.live.executors.process.render import hooks_of, render
 from headway.live.executors.process.shim import LOST
 from headway.live.executors.process.system import stamp
 
 SHIM = Path(__file__).with_name("shim.py")
-POLL_S = 0.5  # how often files are looked at though no shim called
-KNOWN_LOGS = 2048  # attempts whose logs are known without looking
-HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
+POLL_S = 0.5  # between two looks at all attempts
+KNOWN_LOGS = 2048  # attempts whose paths of logs are cached
+HOW = (
+    "exit_code",
+    "signalled",
+    "lost",
+    "never_ran",
+    "refused",
+    "message",
+    "trouble",
+)  # fields of exit.json that a report has too
 FOREIGN = "its run folder belongs to another journal"
 
 
 @dataclass(slots=True)
 class _Watched:
+    """An attempt that has not ended."""
+
     folder: Path
-    started: bool = False
-    stop: tuple[str, float] | None = None  # asked for, but not delivered yet
-    notice: tuple[float | None] | None = None  # to be written or removed, but not done yet
-    reported: int = 0  # when the job's own report changed last
-    adopted: bool = False  # nobody has looked at it since an earlier manager did
-    then: Launch | None = (
-        None  # to be started in this folder when the attempt of a lost journal that is in it has ended
-    )
+    started: bool = False  # STARTED was reported
+    stop: tuple[str, float] | None = None  # signal and grace of a request that is not delivered yet
+    notice: tuple[float | None] | None = None  # to be written or removed
+    reported: int = 0  # time of the last change of the job's progress report
+    adopted: bool = False  # no look since an earlier manager
+    then: Launch | None = None  # to start when the attempt of a lost journal in this folder has ended
 
 
 class ProcessExecutor(Executor):
@@ -88,12 +93,11 @@ class ProcessExecutor(Executor):
     capabilities = Capabilities(copies_output=True, numbers_gpus=True, log_cap=True, hooks=True, process_limit=True)
 
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
-        self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
+        super().__init__(data)
+        self.fifo, self.poll_s = self.data / "notify", poll_s
         self._watched: dict[tuple[int, int], _Watched] = {}
         self._starter: subprocess.Popen[bytes] | None = None
-        self._reports: deque[Report] = deque()
         self._lock = threading.RLock()
-        self._wake: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
@@ -106,7 +110,7 @@ class ProcessExecutor(Executor):
 
     @property
     def enforced(self) -> frozenset[str]:
-        """Which limits of a job file hold here."""
+        """Return the limits of a job file that hold here."""
         return self.cgroups.enforced
 
     def warnings(self) -> list[str]:
@@ -118,27 +122,26 @@ class ProcessExecutor(Executor):
 
     def checks(self) -> list[Finding]:
         """Return which limits hold on this machine, and its GPUs."""
-        return list(checks(self.runs.parent))
+        return list(checks(self.data))
 
     def cap_logs(self, most_bytes: int) -> None:
         """Keep this much of each log of attempts that start from now on."""
         self.log_cap_bytes = most_bytes
 
     def discover(self) -> Discovery:
-        """This machine, as one node."""
+        """Return this machine as one node."""
         return this_machine()
 
     def check_user(self, user: str) -> None:
-        """Under root, a user needs an account on this machine."""
+        """Refuse a user without an account on this machine, if the manager runs as root."""
         account_of(user)
 
     def open(self, wake: Callable[[], None]) -> None:
         """Make the folders and begin to listen."""
-        self.runs.mkdir(parents=True, exist_ok=True, mode=0o711)
+        super().open(wake)
         if not self.fifo.exists():
             os.mkfifo(self.fifo, 0o600)
-        self._wake = wake
-        self.cgroups = find_cgroups(self.runs.parent)
+        self.cgroups = find_cgroups(self.data)
         self.capabilities = replace(self.capabilities, enforced=self.enforced)
         self.cgroups.tidy(self._in_use)
         # Opened for both directions, so that it never reports its end while no shim holds it.
@@ -148,14 +151,14 @@ class ProcessExecutor(Executor):
         self._thread.start()
 
     def start(self, launch: Launch) -> None:
-        """Write what to run, then start the shim that runs it, the lock in its hands."""
+        """Write the ranks to the folder of the attempt, then start its shim, which inherits the lock."""
         key = (launch.job, launch.attempt)
         with self._lock:
             folder = self.folder(*key)
-            if key in self._watched or started_by(folder) == launch.journal:
+            if key in self._watched or journal_of(folder) == launch.journal:
                 self.adopt(*key)
                 return
-            if (folder / "launch.json").exists():  # the number was used under a journal that is lost
+            if (folder / LAUNCH).exists():  # the number was used under a journal that is lost
                 signal_shim(folder, signal.SIGKILL)
                 self._watched[key] = _Watched(folder, then=launch)
                 self._look(key)
@@ -180,28 +183,23 @@ class ProcessExecutor(Executor):
                 self._write_notice(watched)
 
     def adopt(self, job: int, attempt: int) -> None:
-        """Watch it from now on; its files say how it is."""
+        """Watch an attempt; its files hold its state."""
         with self._lock:
-            owner = started_by(self.folder(job, attempt))
-            if self.journals is not None and owner is not None and owner not in self.journals:
-                self._tell(Report(ENDED, job, attempt, lost=True, message=FOREIGN))
+            if self.is_foreign(job, attempt):
+                self.tell(Report(ENDED, job, attempt, lost=True, message=FOREIGN))
                 return
             watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopted=True))
             self._look((job, attempt))
             watched.adopted = False
 
     def strays(self) -> list[str]:
-        """Attempts of this folder that run though nobody has adopted them, each in one line."""
+        """Return the attempts that run and were not adopted, one line each."""
         return strays(self.runs, self._watched)
 
-    def reports(self) -> list[Report]:
-        """Everything heard since the last call."""
-        return [self._reports.popleft() for _ in range(len(self._reports))]
-
     def logs(self, job: int, attempt: int) -> list[Path]:
-        """The logs of all ranks, in order, also of those that have written nothing yet."""
+        """Return the logs of all ranks, in order; some may not exist yet."""
         folder = self.folder(job, attempt)
-        if (job, attempt) not in self._logs and (content := read(str(folder), "launch.json")):
+        if (job, attempt) not in self._logs and (content := read(str(folder), LAUNCH)):
             if len(self._logs) >= KNOWN_LOGS:
                 self._logs.pop(next(iter(self._logs)), None)
             self._logs[(job, attempt)] = [folder / rank["log"] for rank in content["ranks"]]
@@ -219,29 +217,22 @@ class ProcessExecutor(Executor):
             self._mouth.close()
             self._starter.wait()
 
-    def folder(self, job: int, attempt: int) -> Path:
-        """Where everything about an attempt lies."""
-        return self.runs / str(job) / str(attempt)
-
     def _in_use(self, group: str) -> bool:
-        """Whether the control group of that name is that of an attempt that has not ended."""
+        """Return whether a control group belongs to an attempt that has not ended."""
         return alive(self.runs.joinpath(*group.split("-")))
 
     # ---- starting and stopping
 
     def _begin(self, launch: Launch) -> None:
-        """Start an attempt in a folder of its own, or report why it cannot be started."""
+        """Start an attempt in a folder of its own; BadInput or OSError if it cannot be started."""
         key = (launch.job, launch.attempt)
         try:
             self._spawn(launch, self.folder(*key))
-            self._watched[key] = _Watched(self.folder(*key))
-        except BadInput as error:
-            self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
-        except OSError as error:
-            why = f"cannot start: {error.strerror or error}"
-            self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
+        except (BadInput, OSError):
+            raise
         except Exception as error:  # whatever a job asks for, it must not stop the manager
-            self._tell(Report(ENDED, *key, exit_code=127, message=f"cannot start: {type(error).__name__}: {error}"))
+            raise BadInput(f"cannot start: {type(error).__name__}: {error}") from error
+        self._watched[key] = _Watched(self.folder(*key))
 
     def _spawn(self, launch: Launch, folder: Path) -> None:
         for each in (folder.parent, folder):
@@ -260,12 +251,12 @@ class ProcessExecutor(Executor):
             renumber(content["ranks"], launch.gpus)
         if content["uid"] is not None:
             os.chown(own, content["uid"], content["gid"])
-        aside = folder / ".launch.json"
+        aside = folder / f".{LAUNCH}"
         handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             os.write(handle, json.dumps(content).encode())
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.rename(aside, folder / "launch.json")
+            os.rename(aside, folder / LAUNCH)
             if content["hooks"]:  # after a loss of power, the epilog must run as it was asked for
                 os.fsync(handle)
                 flush_folder(str(folder))
@@ -275,7 +266,7 @@ class ProcessExecutor(Executor):
 
     def _recover(self, watched: _Watched) -> dict[str, Any] | None:
         """Hand an attempt whose shim is gone to a new shim, which ends it; return how it ended, if it had not begun."""
-        if not (watched.folder / "launch.json").exists():
+        if not (watched.folder / LAUNCH).exists():
             return {"lost": True, "never_ran": True, "message": LOST}
         with contextlib.suppress(OSError):  # no room on the disk, no memory, or another shim has it: at the next look
             if not (watched.folder / "lost.json").exists():
@@ -289,12 +280,14 @@ class ProcessExecutor(Executor):
         return None
 
     def _replace(self, launch: Launch) -> None:
-        """Set aside the attempt of a lost journal, which has ended, and start the one that has its number now."""
+        """Set aside the ended attempt of a lost journal, and start the attempt that has its number now."""
         key = (launch.job, launch.attempt)
-        folder, before = self.folder(*key), self._watched.pop(key)
-        number = next(n for n in itertools.count(1) if not folder.with_name(f"{folder.name}.before-{n}").exists())
-        folder.rename(folder.with_name(f"{folder.name}.before-{number}"))
-        self._begin(launch)
+        before = self._watched.pop(key)
+        set_aside(before.folder)
+        try:
+            self._begin(launch)
+        except (BadInput, OSError) as error:
+            self.tell(start_failed(launch, error))
         if key in self._watched:
             self._watched[key].stop, self._watched[key].notice = before.stop, before.notice
 
@@ -324,10 +317,9 @@ class ProcessExecutor(Executor):
 
     def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
         who = account_of(launch.user)
-        home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
-        base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+        base = user_environment(who)
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
-        content["cwd"] = launch.spec.workdir or home
+        content["cwd"] = launch.spec.workdir or base["HOME"]
         content["journal"] = launch.journal
         content["log_cap_bytes"] = self.log_cap_bytes
         content["hooks"] = hooks_of(launch, str(folder), os.environ.get("PATH", USER_PATH))
@@ -336,11 +328,9 @@ class ProcessExecutor(Executor):
         return content
 
     def _port(self, key: tuple[int, int]) -> int:
-        """A free port for the job's own use, unlike that of any other job."""
+        """Return a free port that no other job has."""
         while True:
-            with socket.socket() as probe:
-                probe.bind((MASTER_ADDRESS, 0))
-                port = int(probe.getsockname()[1])
+            port = free_port()
             with self._lock:
                 if port not in self._ports.values():
                     self._ports[key] = port
@@ -369,7 +359,7 @@ class ProcessExecutor(Executor):
     # ---- watching
 
     def _listen(self) -> None:
-        """Look at attempts whose shims call, and at all of them every so often, however many call meanwhile."""
+        """Look at attempts whose shims call, and at all attempts every `poll_s` seconds."""
         look_at = time.monotonic() + self.poll_s
         while not self._closing:
             ready, _, _ = select.select([self._ear], [], [], max(0.0, look_at - time.monotonic()))
@@ -407,18 +397,14 @@ class ProcessExecutor(Executor):
         ranks = read(folder, "ranks.json")
         if ranks and not watched.started:
             watched.started = True
-            self._tell(Report(STARTED, *key, at=when(ranks)))
+            self.tell(Report(STARTED, *key, at=when(ranks)))
         progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
         if ended is None:
             if progress:
-                self._tell(Report(PROGRESSED, *key, progress=progress))
+                self.tell(Report(PROGRESSED, *key, progress=progress))
             return
         del self._watched[key]
         self._ports.pop(key, None)
         self._emptied.add(group_name(*key))
         how = {name: ended[name] for name in HOW if name in ended}
-        self._tell(Report(ENDED, *key, progress=progress, at=when(ended), **how))
-
-    def _tell(self, report: Report) -> None:
-        self._reports.append(report)
-        self._wake()
+        self.tell(Report(ENDED, *key, progress=progress, at=when(ended), **how))

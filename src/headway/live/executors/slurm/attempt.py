@@ -10,6 +10,7 @@ from typing import Any
 
 from headway.io.numbers import plain_whole
 from headway.live.executors import ENDED, Report, Stamp
+from headway.live.executors.common.folders import LAUNCH
 from headway.live.executors.common.progress import read_own
 from headway.live.executors.common.whole_files import read, write
 from headway.live.executors.slurm.states import (
@@ -275,7 +276,7 @@ class Attempt:
 
 def read_attempt(folder: Path, job: int, number: int) -> Attempt | None:
     """Return an attempt that an earlier manager began to submit; None if it did not."""
-    content = read(str(folder), "launch.json")
+    content = read(str(folder), LAUNCH)
     if content is None:
         return None
     parts = [PartRun(PartState.ADOPTED) for _ in range(int(content["parts"]))]

@@ -9,12 +9,11 @@ recognised later, and one that was given up never runs. The table in states.py d
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 
-from headway.errors import BadInput, HeadwayError
+from headway.errors import HeadwayError
 from headway.io import specs
 from headway.io.units import counted
 from headway.live.executors import (
@@ -29,13 +28,13 @@ from headway.live.executors import (
     Report,
 )
 from headway.live.executors.common.account import account_of
-from headway.live.executors.common.notices import write_notice
+from headway.live.executors.common.folders import journal_of
 from headway.live.executors.common.progress import read_progress
 from headway.live.executors.slurm import capacity, discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun, claim_of, read_attempt, written
 from headway.live.executors.slurm.narrow import Narrow
 from headway.live.executors.slurm.outage import Outage
-from headway.live.executors.slurm.prepare import free_port, owner_of, prepare
+from headway.live.executors.slurm.prepare import port_of, prepare
 from headway.live.executors.slurm.render import SlurmSite, read_comment
 from headway.live.executors.slurm.states import ActionAnswer, AttemptAction, PartState, Sight, Slurm, Withdrawal, step
 from headway.live.fabric.served import fabric_of, with_fabric
@@ -61,9 +60,9 @@ class SlurmExecutor(Executor):
     capabilities = Capabilities(copies_output=True, enforced=frozenset({"cpus", "memory"}))
 
     def __init__(self, data: Path, options: dict[str, str] | None = None, *, poll_s: float = POLL_S) -> None:
+        super().__init__(data)
         settings = dict(options or {})
         specs.check(settings, OPTIONS, "executor slurm")
-        self.data, self.runs = data.resolve(), data.resolve() / "runs"
         self.poll_s = specs.number(settings, "poll") if "poll" in settings else poll_s
         rest = settings.pop("rest", "")
         settings.pop("poll", None)
@@ -74,14 +73,12 @@ class SlurmExecutor(Executor):
         self._attempts: dict[tuple[int, int], Attempt] = {}
         self._over: set[tuple[int, int]] = set()
         self._owners: dict[tuple[int, int], int] = {}
-        self._reports: deque[Report] = deque()
         self._nodes: list[NodeReport] = []
         self._nodes_new = False
         self._lost, self._narrow = capacity.Lost(), Narrow()
         self._site = SlurmSite("", settings, {})
         self._lock = threading.RLock()
         self._poke = threading.Event()
-        self._wake: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         self._closing = False
         self._poll_at = self._look_at = 0.0
@@ -99,13 +96,12 @@ class SlurmExecutor(Executor):
 
     def open(self, wake: Callable[[], None]) -> None:
         """Poll once, so that the first decision has the nodes; then begin to watch."""
-        self.runs.mkdir(parents=True, exist_ok=True, mode=0o711)
+        super().open(wake)
         nodes, _ = discovery.remembered(self.data)
         if not nodes:
             self.discover()
             nodes, _ = discovery.remembered(self.data)
         self._site = SlurmSite(discovery.instance_of(self.data), self.options, {node.name: node for node in nodes})
-        self._wake = wake
         self._try(self._poll)
         self._thread = threading.Thread(target=self._run, name="slurm", daemon=True)
         self._thread.start()
@@ -114,18 +110,11 @@ class SlurmExecutor(Executor):
         """Write the files of an attempt; the thread submits it."""
         key = (launch.job, launch.attempt)
         with self._lock:
-            if key in self._attempts or owner_of(self.folder(*key)) == launch.journal:
+            if key in self._attempts or journal_of(self.folder(*key)) == launch.journal:
                 self.adopt(*key)
                 return
-            try:
-                used = {attempt.port for attempt in self._attempts.values()}
-                folder = self.folder(*key)
-                self._attempts[key] = prepare(launch, folder, free_port(launch.job, used), self._site)
-            except BadInput as error:
-                self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
-            except OSError as error:
-                why = f"cannot start: {error.strerror or error}"
-                self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
+            used = {attempt.port for attempt in self._attempts.values()}
+            self._attempts[key] = prepare(launch, self.folder(*key), port_of(launch.job, used), self._site)
         self._poke.set()
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
@@ -136,32 +125,19 @@ class SlurmExecutor(Executor):
                 known_attempt.ask_to_stop(signal_name, grace_s)
         self._poke.set()
 
-    def notify(self, job: int, attempt: int, until: float | None) -> None:
-        """Write the notice into the attempt's folder, which its nodes share, or remove it."""
-        with self._lock, contextlib.suppress(OSError):
-            known_attempt = self._attempts.get((job, attempt))
-            if known_attempt is not None:
-                write_notice(known_attempt.folder, until)
-
     def adopt(self, job: int, attempt: int) -> None:
         """Watch an attempt; its folder and the next poll give its state."""
         with self._lock:
             if (job, attempt) in self._attempts:
                 return
-            folder = self.folder(job, attempt)
-            owner, known_attempt = owner_of(folder), read_attempt(folder, job, attempt)
-            if self.journals is not None and owner is not None and owner not in self.journals:
-                known_attempt = None
+            foreign = self.is_foreign(job, attempt)
+            known_attempt = None if foreign else read_attempt(self.folder(job, attempt), job, attempt)
             if known_attempt is None:
-                self._tell(Report(ENDED, job, attempt, lost=True, never_ran=True, message="it was not submitted"))
+                self.tell(Report(ENDED, job, attempt, lost=True, never_ran=True, message="it was not submitted"))
                 return
             self._attempts[(job, attempt)] = known_attempt
         self._poll_at = 0.0
         self._poke.set()
-
-    def reports(self) -> list[Report]:
-        """Return the reports since the last call."""
-        return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def node_reports(self) -> list[NodeReport]:
         """Return the states of all nodes, if Slurm was polled since the last call."""
@@ -169,19 +145,14 @@ class SlurmExecutor(Executor):
             new, self._nodes_new = self._nodes_new, False
             return self._nodes if new else []
 
-    def remarks(self) -> str:
-        """Return a remark for waiting jobs: Slurm does not answer, or GPUs are used outside Headway."""
+    def remarks(self) -> list[str]:
+        """Return remarks for waiting jobs: Slurm does not answer, or GPUs are used outside Headway."""
         now = time.monotonic()
         with self._lock:
             taken = sum(node.taken for node in self._nodes)
             whose = "jobs submitted to Slurm directly, or with more CPUs or memory than go with their GPUs,"
             used = f"{whose} use {counted(taken, 'GPU')}" if taken else ""
-            return "; ".join(filter(None, [self.outage.words(now), used, self._narrow.words(now)]))
-
-    def logs(self, job: int, attempt: int) -> list[Path]:
-        """Return the logs in the order of ranks."""
-        paths = self.folder(job, attempt).glob("rank-*.log")
-        return sorted(paths, key=lambda path: int(path.stem.partition("-")[2]))
+            return [remark for remark in (self.outage.words(now), used, self._narrow.words(now)) if remark]
 
     def close(self) -> None:
         """Stop watching; the Slurm jobs go on."""
@@ -189,10 +160,6 @@ class SlurmExecutor(Executor):
         self._poke.set()
         if self._thread:
             self._thread.join()
-
-    def folder(self, job: int, attempt: int) -> Path:
-        """Return the folder of an attempt."""
-        return self.runs / str(job) / str(attempt)
 
     # ---- the thread
 
@@ -390,12 +357,12 @@ class SlurmExecutor(Executor):
             if action is AttemptAction.REPORT_START:
                 with self._lock:
                     self._narrow.started(attempt.job)
-                self._tell(Report(STARTED, attempt.job, attempt.number, at=written(attempt.own / "go")))
+                self.tell(Report(STARTED, attempt.job, attempt.number, at=written(attempt.own / "go")))
             if action is AttemptAction.STOP:
                 with self._lock:
                     attempt.ask_to_stop("SIGTERM", 0.0)
         if progress:
-            self._tell(Report(PROGRESSED, attempt.job, attempt.number, progress=progress))
+            self.tell(Report(PROGRESSED, attempt.job, attempt.number, progress=progress))
 
     def _end(self, attempt: Attempt, progress: JobProgress | None) -> None:
         """Report the end of an attempt, and forget it."""
@@ -405,11 +372,7 @@ class SlurmExecutor(Executor):
         with self._lock:
             del self._attempts[key]
             self._over.add(key)
-            self._tell(replace(report, progress=progress, at=attempt.ended_at()))
-
-    def _tell(self, report: Report) -> None:
-        self._reports.append(report)
-        self._wake()
+            self.tell(replace(report, progress=progress, at=attempt.ended_at()))
 
 
 def news_of(job: SlurmJob) -> Slurm:

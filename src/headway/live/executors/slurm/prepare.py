@@ -1,18 +1,17 @@
 """The folder of an attempt, made before anything is submitted: files for its logs, what the next manager needs, and the submissions."""
 
 import os
-import time
 from collections.abc import Container
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.io.accounts import own_account
 from headway.io.files import write_atomically
 from headway.live.executors import Launch
 from headway.live.executors.common.account import account_of
-from headway.live.executors.common.environment import environment_of
-from headway.live.executors.common.whole_files import read, write
-from headway.live.executors.slurm.attempt import Attempt, PartRun, saved
+from headway.live.executors.common.environment import user_environment
+from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside
+from headway.live.executors.common.whole_files import write
+from headway.live.executors.slurm.attempt import REVOKED, Attempt, PartRun, saved
 from headway.live.executors.slurm.render import PORTS, SlurmSite, render
 from headway.slurm.requests import Submit
 
@@ -23,10 +22,11 @@ def prepare(launch: Launch, folder: Path, port: int, site: SlurmSite) -> Attempt
         raise BadInput(
             "a prolog and an epilog of Headway's do not run on Slurm's nodes: set Prolog and Epilog in slurm.conf"
         )
-    _move_aside(folder)
+    if journal_of(folder) is not None:  # its number was used under a lost journal; ranks that still run end themselves
+        (folder / REVOKED).touch()
+        set_aside(folder)
     who = account_of(launch.user)
-    home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
-    base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+    base = user_environment(who)
     if "SLURM_CONF" in os.environ:
         base["SLURM_CONF"] = os.environ["SLURM_CONF"]
     requests = render(launch, str(folder), port, base, site)
@@ -46,25 +46,12 @@ def prepare(launch: Launch, folder: Path, port: int, site: SlurmSite) -> Attempt
     parts = [PartRun(submit=each) for each in as_user]
     uid = who.pw_uid if who else os.geteuid()
     attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port, uid)
-    write(str(folder), "launch.json", {**saved(attempt), "journal": launch.journal}, durable=True)
+    write(str(folder), LAUNCH, {**saved(attempt), "journal": launch.journal}, durable=True)
     return attempt
 
 
-def owner_of(folder: Path) -> str | None:
-    """The identity of the journal that an attempt belongs to; None: there is no such attempt."""
-    content = read(str(folder), "launch.json")
-    return None if content is None else str(content.get("journal", ""))
-
-
-def _move_aside(folder: Path) -> None:
-    """Make room for an attempt whose number was used under a journal that is lost; what still runs of that ends itself."""
-    if owner_of(folder) is not None:
-        (folder / "revoked").touch()
-        folder.rename(folder.with_name(f"{folder.name}.lost-{time.time_ns()}"))
-
-
-def free_port(job: int, used: Container[int]) -> int:
-    """A port for the job's own use, unlike that of any other that runs."""
+def port_of(job: int, used: Container[int]) -> int:
+    """Return a port for the ranks of a job that no other running job has."""
     first = job * 7 % len(PORTS)
     ports: tuple[int, ...] = (*PORTS[first:], *PORTS[:first])
     return next(port for port in ports if port not in used)

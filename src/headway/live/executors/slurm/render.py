@@ -48,7 +48,6 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str], site
     address = site.nodes[first].address if first in site.nodes else first
     environment = {
         **base,
-        **launch.spec.envs,
         **job_environment(launch, folder),
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headway.errors import BadInput
-from headway.live.executors import Executor, Launch, Report, not_started
+from headway.live.executors import Executor, Launch, Report, not_started, start_failed
 from headway.live.fabric.ledger import SliceLedger
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.manager.steps import AdoptAttempt, Effect, NotifyAttempt, StartAttempt, StopAttempt
@@ -23,7 +23,7 @@ class Performer:
         self.state, self.executor, self.environment = state, executor, environment
         self.identity = identity  # of the journal
         self._ledger: SliceLedger | None = None  # of a fabric whose links are reserved
-        self._refused: list[Report] = []  # starts on slices that the verifier did not accept
+        self._not_started: list[Report] = []  # ends of attempts that did not begin
 
     def open_ledger(self) -> None:
         """Enter the links that jobs hold already into a new ledger."""
@@ -38,8 +38,8 @@ class Performer:
 
     def reports(self) -> list[Report]:
         """Return what happened to attempts since the last call."""
-        refused, self._refused = self._refused, []
-        return refused + self.executor.reports()
+        ends, self._not_started = self._not_started, []
+        return ends + self.executor.reports()
 
     def perform(self, effect: Effect, now: float) -> bool:
         """Perform one effect; return False if an attempt could not be started: `reports` has the end of it."""
@@ -55,12 +55,17 @@ class Performer:
         return True
 
     def _start(self, launch: Launch) -> bool:
-        """Start an attempt. If the verifier refuses its slice, the attempt ends as if the machine could not start it."""
+        """Start an attempt. If the verifier refuses its slice, or the executor cannot start it, report its end."""
         environment = self.environment(self.state.jobs[launch.job], launch.attempt)
         try:
-            self.executor.start(self._with_slice(replace(launch, environment=environment, journal=self.identity)))
+            launch = self._with_slice(replace(launch, environment=environment, journal=self.identity))
         except BadInput as error:
-            self._refused.append(not_started(launch, str(error)))
+            self._not_started.append(not_started(launch, str(error)))
+            return False
+        try:
+            self.executor.start(launch)
+        except (BadInput, OSError) as error:
+            self._not_started.append(start_failed(launch, error))
             return False
         return True
 

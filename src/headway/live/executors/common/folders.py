@@ -1,0 +1,34 @@
+"""The folder of an attempt: the journal that it belongs to, and the notice for its job. Every executor keeps `launch.json` there."""
+
+import itertools
+import json
+from pathlib import Path
+
+from headway.live.executors.common import whole_files
+
+LAUNCH = "launch.json"  # written before the first rank begins; its field `journal` names the journal of the attempt
+NOTICE = "notice.json"
+
+
+def journal_of(folder: Path) -> str | None:
+    """Return the identity of the journal that an attempt belongs to; None if there is no such attempt."""
+    if not (folder / LAUNCH).exists():
+        return None
+    return str((whole_files.read(str(folder), LAUNCH) or {}).get("journal", ""))
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename the folder of an attempt of a lost journal, whose number a new journal uses again; return its new place."""
+    places = (folder.with_name(f"{folder.name}.before-{number}") for number in itertools.count(1))
+    return folder.rename(next(place for place in places if not place.exists()))
+
+
+def write_notice(folder: Path, until: float | None) -> None:
+    """Write when the GPUs of an attempt are taken back, by the wall clock, or remove the notice. The job reads it (runtime.notice)."""
+    if until is None:
+        (folder / NOTICE).unlink(missing_ok=True)
+        return
+    aside = folder / f".{NOTICE}"
+    aside.write_text(json.dumps({"until": until}), encoding="ascii")
+    aside.chmod(0o644)
+    aside.rename(folder / NOTICE)
