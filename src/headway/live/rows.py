@@ -58,6 +58,8 @@ MESSAGES: Final = {  # of rows that change neither state nor segment, and of row
     "Resumed": "takes jobs again",
     "Away": "takes no jobs",
     "Back": "takes jobs again",
+    "DiskFull": "no node takes jobs: the disk is nearly full",
+    "DiskFree": "nodes take jobs again: the disk has room",
 }
 
 

@@ -45,8 +45,7 @@ from headway.live.state import records
 from headway.live.state.cluster import ClusterState
 from headway.live.state.demands import lacks_nodes
 from headway.live.state.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, RECALLED
-from headway.live.state.nodes import AWAY as NODE_AWAY
-from headway.live.state.nodes import BACK, node_changes
+from headway.live.state.nodes import DISK_FREE, DISK_FULL, node_changes
 from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, JobProgress
 from headway.live.state.retired import Archived
 
@@ -134,22 +133,17 @@ def _differs(left_before: float | None, left_now: float | None) -> bool:
 
 def nodes_reported(state: ClusterState, reports: Iterable[NodeReport]) -> Steps:
     """Yield the changes in an executor's reports of its nodes."""
-    nodes = state.cluster.nodes
-    drained = set(range(len(nodes))) if state.low_disk else state.drained  # no node comes back while the disk is full
-    for kind, data in list(node_changes(state.tables, nodes, drained, reports)):
+    for kind, data in list(node_changes(state, reports)):
         yield Note(kind, data=data)
 
 
 def disk_checked(state: ClusterState, low: str) -> Steps:
-    """Close all nodes while the disk is nearly full (`low` says so), even nodes that a person resumed; then open them again."""
+    """Let no node take jobs while the disk is nearly full (`low` says so; empty: it is not)."""
     if low and not state.low_disk:
         yield LogError(low)
-    for node, shut in enumerate(state.tables.nodes["closed"].tolist()):
-        name = {"node": state.cluster.nodes[node]}
-        if low and not shut:
-            yield Note(NODE_AWAY, data={**name, "why": low})
-        elif not low and shut and node not in state.drained:
-            yield Note(BACK, data=name)
+        yield Note(DISK_FULL, data={"why": low})
+    elif state.low_disk and not low:
+        yield Note(DISK_FREE)
 
 
 # ---- ends, arrivals and blockers

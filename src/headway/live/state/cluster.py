@@ -88,8 +88,10 @@ class ClusterState:
         self.counting = (
             threading.RLock()
         )  # held from a check to the count: the journal's thread and the engine's do both
-        self.drained: set[int] = set()  # nodes that a person has drained
-        self.low_disk = ""  # why nothing is started, if the disk is nearly full
+        self.drained: set[str] = set()  # nodes that an operator drained, until an operator resumes them
+        self.away: set[str] = set()  # nodes that the executor reported away
+        self.low_disk = ""  # why no job is started, if the disk is nearly full
+        self.closing = False  # the manager is stopping its jobs, and starts no job
         self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property

@@ -10,9 +10,7 @@ import numpy as np
 
 from headway.core import events
 from headway.core.operations import (
-    close_node,
     credit,
-    open_node,
     set_costs,
     set_displaced,
     set_hold,
@@ -31,7 +29,7 @@ from headway.live.state.records import MIGRATE, NOTHING, PREEMPT, Blocker, Job, 
 from headway.live.state.retired import from_text
 
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
-ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
+ASKED, BLOCKED, PROGRESSED = "Asked", "Blocked", "Progressed"
 OPENED, CLOSING = "Opened", "Closing"
 BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
 AWAY = "away"  # in a row about a start or an end: seconds by which its report was late because no manager ran
@@ -42,7 +40,7 @@ RETIRED, RECALLED = "Retired", "Recalled"
 # Salvaged: the journal was damaged, and rows between the previous row and this one are lost. Only people read it.
 SALVAGED = "Salvaged"
 OF_JOBS = (ASKED, BLOCKED, PROGRESSED, RECALLED)
-OF_NODES = (DRAINED, RESUMED, OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED, *nodes.KINDS)
+OF_NODES = (OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED, *nodes.KINDS)
 ALL_KINDS = frozenset({*KINDS, *OF_JOBS, *OF_NODES})
 
 
@@ -214,24 +212,18 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | No
 
 
 def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
-    """Apply a row about nodes. Drained nodes take no jobs; from Closing until the next Opened, no node does."""
-    if row.kind in (DRAINED, RESUMED):
-        node = state.cluster.nodes.index(row.data["node"])
-        (state.drained.add if row.kind == DRAINED else state.drained.discard)(node)
-        (close_node if row.kind == DRAINED else open_node)(state.tables, node, row.time)
+    """Apply a row about nodes or the manager. An Opened row begins anew: the executor reports nodes that are away again."""
+    if row.kind in nodes.KINDS:
+        nodes.learn(state, row)
     elif row.kind in (CLOSING, OPENED):
         if row.kind == OPENED:
             turnover.move(state, turnover.cluster_in(row.data), bool(row.data.get("numbered")), row.time)
-        for node in range(len(state.cluster.nodes)):
-            if row.kind == CLOSING:
-                close_node(state.tables, node, row.time)
-            elif node not in state.drained and state.tables.nodes["closed"][node]:
-                open_node(state.tables, node, row.time)
+            state.away, state.low_disk = set(), ""
+        state.closing = row.kind == CLOSING
+        nodes.close_nodes(state, range(len(state.cluster.nodes)), row.time)
     elif row.kind in (RESERVED, UNRESERVED):
         state.teams.learn_bookings(row.data, row.time)
         state.teams.book(state.cluster.nodes, row.time)
-    elif row.kind in nodes.KINDS:
-        nodes.learn(state.tables, state.cluster.nodes, row)
     elif row.kind == RETIRED:
         turnover.retire(state, int(row.data["keep"]))
     elif row.kind == RECALLED:

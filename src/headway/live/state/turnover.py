@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster, cluster_of
-from headway.core.operations import close_node, readmit
+from headway.core.operations import readmit
 from headway.core.tables.reseat import GONE, on_other_nodes
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
@@ -89,8 +89,4 @@ def move(state: ClusterState, after: Cluster, numbered: bool, now: float) -> Non
         job.seats = tuple(int(moved[gpu]) for gpu in job.seats if moved[gpu] != GONE)
         nodes = [int(node_of[gpu]) for gpu in job.seats]
         job.places = tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
-    names = {before.nodes[node] for node in state.drained}
     state.cluster = after
-    state.drained = {node for node, name in enumerate(after.nodes) if name in names}
-    for node in state.drained:
-        close_node(state.tables, node, now)
