@@ -1,8 +1,6 @@
 """ManagerCommands on jobs and nodes: performed in the engine's thread, answered once they are on disk."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from headway.cluster.queues import Booking
 from headway.errors import HeadwayError
@@ -106,11 +104,5 @@ class ManagerCommands(WorldAccess):
 
     def report(self, job_id: int, attempt: int, **fields: float | None) -> None:
         """Take in the progress that a job reports (the fields of Progress); drop a report of an earlier attempt."""
-        new: Any = {name: value for name, value in fields.items() if value is not None}
-
-        def act(now: float) -> Steps:
-            job = self._state.jobs.get(job_id)
-            if job and attempt == self._state.attempt(job) and not job.final:
-                yield from lifecycle.progressed(self._state, job, replace(job.progress, **new), now)
-
-        self._world.ask(act)
+        values = {name: value for name, value in fields.items() if value is not None}
+        self._world.ask(lambda now: lifecycle.job_reported(self._state, job_id, attempt, values, now))

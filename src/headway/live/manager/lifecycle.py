@@ -5,7 +5,7 @@ They only read the state. Each step is applied before the next one is asked for,
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headway.core.engine import EngineAction, Event
@@ -44,7 +44,7 @@ from headway.live.manager.steps import (
 from headway.live.state import records
 from headway.live.state.cluster import ClusterState
 from headway.live.state.demands import lacks_nodes
-from headway.live.state.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, RECALLED
+from headway.live.state.learn import ASKED, AWAY, BEFORE, BLOCKED, CLOSING, PROGRESSED, RECALLED
 from headway.live.state.nodes import DISK_FREE, DISK_FULL, node_changes
 from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, JobProgress
 from headway.live.state.retired import Archived
@@ -67,16 +67,14 @@ class LifecycleRules:
 
 def reported(state: ClusterState, report: Report, at: float | None, now: float, rules: LifecycleRules) -> Steps:
     """Yield what follows from a report; drop a report about an earlier attempt. `at` is when it happened, None if that is not known."""
-    job = state.jobs.get(report.job)
-    if job is None or report.attempt != state.attempt(job) or job.final:
+    job = state.job_of_attempt(report.job, report.attempt)
+    if job is None:
         return
     present = state.job_state(job)
-    if not present.has_processes:
-        return
     if report.progress is not None:
         yield from progressed(state, job, report.progress, now)
     if report.what == executors.STARTED and present == JobState.STARTING:
-        yield Fact(STARTED, job.row, _when(job, at, rules))
+        yield Fact(STARTED, job.row, _when(job, at, now, rules))
         yield from alarms(state, job, now)
     elif report.what == executors.ENDED:
         yield from _attempt_over(state, job, report, at, now, rules)
@@ -92,7 +90,7 @@ def _attempt_over(
     if report.trouble:
         yield LogError(f"job {job.id}: {report.trouble}")
     result = outcome(job, report, now, rules.backoff)
-    data = result.data | _when(job, at, rules)
+    data = result.data | _when(job, at, now, rules)
     if result.state:
         yield from ended(state, job, result.state, data)
         return
@@ -102,13 +100,20 @@ def _attempt_over(
         yield from block(state, job, blockers, result.not_before)
 
 
-def _when(job: Job, at: float | None, rules: LifecycleRules) -> dict[str, float]:
+def _when(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
     """Return the fields of a start's or an end's row that say when it happened; none if that is not known."""
     if at is None:
         return {}
-    at = max(at, job.attempts.began, job.started or 0.0)
+    at = min(max(at, job.attempts.began, job.started or 0.0), now)  # a report may be later than the round's time
     away_s = rules.away[1] - max(at, rules.away[0])
     return {"at": at, **({AWAY: away_s} if away_s > 0.0 else {})}
+
+
+def job_reported(state: ClusterState, job_id: int, attempt: int, values: dict[str, Any], now: float) -> Steps:
+    """Yield what follows from progress that a job itself reports: the new values of JobProgress. Drop a report of an earlier attempt."""
+    job = state.job_of_attempt(job_id, attempt)
+    if job is not None:
+        yield from progressed(state, job, replace(job.progress, **values), now)
 
 
 def progressed(state: ClusterState, job: Job, progress: JobProgress, now: float) -> Steps:
@@ -341,6 +346,14 @@ def requeue(state: ClusterState, job: Job, hold: bool = False) -> Steps:
     else:
         instead = f": `headway hold {job.id}` keeps it from starting" if hold else ""
         raise WrongState(f"job {job.id} is {state.shown_state(job).name}: it waits already{instead}")
+
+
+def closed(state: ClusterState) -> Steps:
+    """Start no job until the next manager opens, and requeue the running jobs. Jobs that are being stopped keep their reason."""
+    yield Note(CLOSING)
+    for job in state.active_jobs():
+        if state.job_state(job).has_processes and state.job_state(job) != JobState.STOPPING:
+            yield from stop(state, job, REQUEUE)
 
 
 def recall(state: ClusterState, job_id: int, archived: Archived | None) -> Steps:

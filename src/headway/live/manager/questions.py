@@ -51,10 +51,7 @@ class Questions(WorldAccess):
     def attempt_runs(self, job_id: int, attempt: int) -> bool:
         """Return whether this attempt of a job holds GPUs now: it starts, runs or stops."""
         with self._world.lock:
-            job = self._state.jobs.get(job_id)
-            if job is None or attempt != self._state.attempt(job):
-                return False
-            return self._state.job_state(job).has_processes
+            return self._state.job_of_attempt(job_id, attempt) is not None
 
     def _archived(self, job_id: int) -> Archived | None:
         """Return a job that has left the memory, from the journal."""

@@ -234,6 +234,12 @@ class ClusterState:
             raise WrongState(f"job {job_id} has ended: it is {job.final.name}")
         return job
 
+    def job_of_attempt(self, job_id: int, attempt: int) -> Job | None:
+        """Return a job while this attempt holds GPUs: it starts, runs or stops. None at any other time."""
+        job = self.jobs.get(job_id)
+        present = job is not None and attempt == self.attempt(job) and self.job_state(job).has_processes
+        return job if present else None
+
     def at(self, row: int) -> Job:
         """The job with this row in the engine's tables."""
         return self.by_row[row]

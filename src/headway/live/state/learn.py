@@ -72,13 +72,17 @@ def _replay_row(state: ClusterState, row: JournalRow) -> None:
 
 def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> None:
     """Correct the service of a job for a start or an end at `at` that is about to be recorded at `now`."""
-    late_s, present = now - at, state.job_state(job)
+    present, attempts = state.job_state(job), job.attempts
     if kind == events.STARTED:
-        credit(state.tables, job.row, late_s)
-    elif present == JobState.RUNNING:
-        credit(state.tables, job.row, -late_s)
-    elif present == JobState.STOPPING and job.attempts.stop_asked is not None:  # charged until it was asked to stop
-        credit(state.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
+        credit(state.tables, job.row, now - at)
+        return
+    has_run = job.started is not None and job.started >= attempts.began  # else this attempt was charged nothing
+    charged_until = at
+    if present == JobState.RUNNING:
+        charged_until = now
+    elif present == JobState.STOPPING and has_run and attempts.stop_asked is not None:
+        charged_until = max(at, attempts.stop_asked)
+    credit(state.tables, job.row, at - charged_until)
 
 
 def keep_progress(job: Job, progress: JobProgress) -> None:
