@@ -11,6 +11,7 @@ from headway.live.manager.world_access import WorldAccess
 from headway.live.state.learn import RESERVED, UNRESERVED
 from headway.live.state.nodes import DRAINED, RESUMED
 from headway.live.store.archive import archived
+from headway.live.store.prune import was_pruned
 
 
 class ManagerCommands(WorldAccess):
@@ -50,19 +51,27 @@ class ManagerCommands(WorldAccess):
         """Yield the steps of a command on a job, in the engine's thread."""
         state = self._state
         if verb == "requeue":
-            if state.past.final_of(job_id):
-                past = self._journal.read(lambda connection: archived(connection, job_id))
-                yield from lifecycle.recall(state, job_id, past)
-            job = state.job_named(job_id)
-            if job.final:
-                state.count_again(job)
-            yield from lifecycle.requeue(state, job, option)
+            yield from self._requeue(job_id, option)
         elif verb == "cancel":
             yield from lifecycle.cancel(state, state.unfinished(job_id), option)
         elif verb == "hold":
             yield from lifecycle.hold(state, state.unfinished(job_id))
         else:
             yield from lifecycle.release(state, state.unfinished(job_id))
+
+    def _requeue(self, job_id: int, hold: bool) -> Steps:
+        """Yield the steps of a requeue; a retired job is recalled first. Refuse a job that was pruned."""
+        state = self._state
+        final = state.final_of(job_id)
+        if final and was_pruned(self._journal, job_id):
+            raise WrongState(f"job {job_id} ended as {final.name}, and its job file was pruned: submit it anew")
+        if state.past.final_of(job_id):
+            past = self._journal.read(lambda connection: archived(connection, job_id))
+            yield from lifecycle.recall(state, job_id, past)
+        job = state.job_named(job_id)
+        if final:
+            state.count_again(job)
+        yield from lifecycle.requeue(state, job, hold)
 
     def drain(self, node: str) -> None:
         """Start no more jobs on a node; running jobs go on."""

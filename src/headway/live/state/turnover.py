@@ -17,10 +17,10 @@ def retire(state: ClusterState, keep: int) -> None:
     """Remove ended jobs from the tables, but for the last `keep`."""
     for job_id in list(state.finished)[: max(0, len(state.finished) - keep)]:
         del state.finished[job_id]
+        state.past.retire(state.jobs[job_id])  # first: the job is known at every moment
         job = state.jobs.pop(job_id)
         state.demands.forget([job.spec])
         state.dependants.pop(job_id, None)
-        state.past.retire(job)
         if job.array_id is not None:
             array = state.arrays[job.array_id]
             array.kept -= 1
@@ -35,8 +35,8 @@ def retire(state: ClusterState, keep: int) -> None:
 def recall(state: ClusterState, archived: Archived) -> None:
     """Take a retired job back into the tables, as it was when it ended."""
     job = archived.job
-    state.past.recall(job)
     state.add(job)
+    state.past.recall(job)
     readmit(state.tables, job.row, archived.row, archived.receipt)
     state.count(job, False)
     state.finished[job.id] = None
