@@ -19,8 +19,9 @@ from headway.live.manager.lifecycle import LifecycleRules
 from headway.live.manager.loop.recorder import Recorder
 from headway.live.manager.outcome import Backoff
 from headway.live.manager.steps import Fact, KeepProgress, Note, SetAlarm, StartAttempt, Step, Steps, StopAttempt
+from headway.live.rows import Blocker
 from headway.live.state.cluster import ClusterState
-from headway.live.state.records import Blocker, Job, JobProgress
+from headway.live.state.records import Job, JobProgress
 from headway.live.store.snapshot import _parts, capture
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy

@@ -8,7 +8,8 @@ from headway.job_state import JobState
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
 from headway.live.manager.outcome import Backoff, outcome
-from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, JobProgress
+from headway.live.rows import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker
+from headway.live.state.records import Job, JobProgress
 
 
 def test_the_job_file_of_the_interface() -> None:

@@ -8,8 +8,7 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.manager import lifecycle
 from headway.live.manager.steps import Note, Steps
 from headway.live.manager.world_access import WorldAccess
-from headway.live.state.learn import RESERVED, UNRESERVED
-from headway.live.state.nodes import DRAINED, RESUMED
+from headway.live.rows import DRAINED, RESERVED, RESUMED, UNRESERVED
 from headway.live.store.archive import archived
 from headway.live.store.prune import was_pruned
 

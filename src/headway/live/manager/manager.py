@@ -26,11 +26,11 @@ from headway.live.manager.loop.world import LiveWorld
 from headway.live.manager.outcome import Backoff
 from headway.live.manager.questions import Questions
 from headway.live.manager.submission import Intake
+from headway.live.rows import AWAY_SINCE
 from headway.live.state.attempts import AUTO, MinRuntimes
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
 from headway.live.state.site import PLAIN, Site
-from headway.live.store.history import AWAY_SINCE
 from headway.live.store.identity import JournalMark, last_alive
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy

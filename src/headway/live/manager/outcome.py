@@ -5,7 +5,8 @@ from typing import Any
 
 from headway.job_state import JobState
 from headway.live.executors import Report
-from headway.live.state.records import CANCEL, HOLD, NOTHING, TIME_UP, Blocker, Job
+from headway.live.rows import CANCEL, HOLD, NOTHING, TIME_UP, Blocker
+from headway.live.state.records import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.rows import Blocker
 from headway.live.state.attempts import AUTO, Attempts, MinRuntimes, requested_min_runtime
 from headway.live.state.demands import LiveDemands
 from headway.live.state.engine import LiveEngine
 from headway.live.state.groups import LiveGroups
-from headway.live.state.records import Blocker, Job
+from headway.live.state.records import Job
 from headway.live.state.retired import Past
 from headway.live.state.site import KILL, PLAIN, Site
 from headway.live.state.teams import LiveTeams, first_teams

@@ -20,28 +20,31 @@ from headway.core.operations import (
 )
 from headway.errors import BadInput
 from headway.job_state import JobState
-from headway.live.rows import row_meaning
+from headway.live.rows import (
+    ALL_KINDS,
+    ASKED,
+    AWAY_S,
+    CLOSING,
+    ENGINE_KINDS,
+    MIGRATE,
+    NODE_KINDS,
+    NOTHING,
+    OPENED,
+    PREEMPT,
+    PROGRESSED,
+    RECALLED,
+    RESERVED,
+    RETIRED,
+    UNRESERVED,
+    Blocker,
+    row_meaning,
+)
 from headway.live.state import nodes, turnover
 from headway.live.state.attempts import requested_min_runtime
 from headway.live.state.cluster import Array, ClusterState
-from headway.live.state.facts import KINDS, fact_in
-from headway.live.state.records import MIGRATE, NOTHING, PREEMPT, Blocker, Job, JobProgress, JournalRow
+from headway.live.state.facts import fact_in
+from headway.live.state.records import Job, JobProgress, JournalRow
 from headway.live.state.retired import from_text
-
-# Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
-ASKED, BLOCKED, PROGRESSED = "Asked", "Blocked", "Progressed"
-OPENED, CLOSING = "Opened", "Closing"
-BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
-AWAY = "away"  # in a row about a start or an end: seconds by which its report was late because no manager ran
-# Reserved: an advance reservation of nodes for a queue. Unreserved: the end of what people reserved of some nodes.
-RESERVED, UNRESERVED = "Reserved", "Unreserved"
-# Retired: ended jobs leave the tables, but for the last few. Recalled: a retired job comes back, to be run again.
-RETIRED, RECALLED = "Retired", "Recalled"
-# Salvaged: the journal was damaged, and rows between the previous row and this one are lost. Only people read it.
-SALVAGED = "Salvaged"
-OF_JOBS = (ASKED, BLOCKED, PROGRESSED, RECALLED)
-OF_NODES = (OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED, *nodes.KINDS)
-ALL_KINDS = frozenset({*KINDS, *OF_JOBS, *OF_NODES})
 
 
 def replay(
@@ -63,8 +66,8 @@ def replay(
 
 def _replay_row(state: ClusterState, row: JournalRow) -> None:
     if "at" in row.data:
-        charge(state, state.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
-    fact = fact_in(state, row) if row.kind in KINDS else None
+        charge(state, state.jobs[row.job], ENGINE_KINDS[row.kind], row.data["at"], row.time)
+    fact = fact_in(state, row) if row.kind in ENGINE_KINDS else None
     if fact is not None:
         state.engine.record(fact, row.time)
     learn(state, row)
@@ -117,7 +120,7 @@ def _move_next(state: ClusterState, job: Job, array: Array) -> None:
 
 
 def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
-    kind, data = KINDS.get(row.kind, -1), row.data
+    kind, data = ENGINE_KINDS.get(row.kind, -1), row.data
     at, meaning = float(data.get("at", row.time)), row_meaning(row.kind, data)
     if kind == events.SUBMITTED:
         job.attempts.arrived_s = job.attempts.arrived_s if job.known else max(0.0, row.time - job.submitted)
@@ -154,8 +157,8 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
 
 def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) -> None:
     """Apply a row to the measured costs and the minimum run time of its job."""
-    kind, attempts, at = KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
-    heard = row.time - float(row.data.get(AWAY, 0.0))  # when a running manager would have had the report
+    kind, attempts, at = ENGINE_KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
+    heard = row.time - float(row.data.get(AWAY_S, 0.0))  # when a running manager would have had the report
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
@@ -217,7 +220,7 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | No
 
 def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
     """Apply a row about nodes or the manager. An Opened row begins anew: the executor reports nodes that are away again."""
-    if row.kind in nodes.KINDS:
+    if row.kind in NODE_KINDS:
         nodes.learn(state, row)
     elif row.kind in (CLOSING, OPENED):
         if row.kind == OPENED:

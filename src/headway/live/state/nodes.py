@@ -1,21 +1,16 @@
 """Nodes that take no jobs, and why: an operator drained the node, the executor reported it away, the disk is nearly full, or the manager is
 closing. A node takes jobs if none of these is true.
 
-Away: the node takes no jobs, for a reason outside of Headway. Back: it does again. Taken: others use this number of its GPUs, which are
-marked in the ledger.
+GPUs that others use are marked in the engine's table of GPU slots.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headway.core.operations import close_node, open_node, set_withheld, withheld
+from headway.live.rows import AWAY, BACK, DISK_FREE, DISK_FULL, DRAINED, RESUMED, TAKEN
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import JournalRow, NodeReport
-
-AWAY, BACK, TAKEN = "Away", "Back", "Taken"
-DRAINED, RESUMED = "Drained", "Resumed"
-DISK_FULL, DISK_FREE = "DiskFull", "DiskFree"  # no node takes jobs while the disk is nearly full
-KINDS = (AWAY, BACK, TAKEN, DRAINED, RESUMED, DISK_FULL, DISK_FREE)
 
 
 def node_changes(state: ClusterState, reports: Iterable[NodeReport]) -> Iterator[tuple[str, dict[str, Any]]]:
