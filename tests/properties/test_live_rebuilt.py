@@ -31,10 +31,11 @@ from headway.live.manager.loop.inbox import ManagerRequest
 from headway.live.manager.loop.world import LiveWorld
 from headway.live.manager.outcome import Backoff
 from headway.live.manager.steps import Note, Steps
+from headway.live.rows import DRAINED, RESUMED
 from headway.live.state import engine as live_engine
 from headway.live.state.attempts import Attempts
 from headway.live.state.cluster import ClusterState
-from headway.live.state.learn import DRAINED, RESUMED, replay
+from headway.live.state.learn import replay
 from headway.live.state.records import Job, JobProgress, JournalRow
 from headway.live.store.archive import archived
 from headway.live.store.integrity.checksum import insertion, sealed

@@ -19,9 +19,10 @@ from headway.live.manager.lifecycle import LifecycleRules
 from headway.live.manager.loop.recorder import Recorder
 from headway.live.manager.outcome import Backoff
 from headway.live.manager.steps import Fact, KeepProgress, Note, SetAlarm, StartAttempt, Step, Steps, StopAttempt
+from headway.live.rows import Blocker
 from headway.live.state.cluster import ClusterState
-from headway.live.state.records import Blocker, Job, JobProgress
-from headway.live.store.snapshot import capture
+from headway.live.state.records import Job, JobProgress
+from headway.live.store.snapshot import _parts, capture
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
@@ -29,6 +30,12 @@ HELD, DEPENDENCY, ARRAY, RETRY = (
     int(blocker) for blocker in (Blocker.HELD, Blocker.DEPENDENCY, Blocker.ARRAY_LIMIT, Blocker.RETRY_BACKOFF)
 )
 JOB_ROWS = {"Explained", "Deferred", "Crossed"}  # left out of the comparisons
+
+
+def known(state: ClusterState) -> Any:
+    """All that a snapshot has of a state; its bytes also depend on when it was made."""
+    content, tables = _parts(capture(state)())
+    return content, {name: tables[name].tobytes() for name in tables}
 
 
 class Driven:
@@ -251,7 +258,7 @@ def test_steps_that_nobody_applies_change_nothing(driven: Driven) -> None:
     other = driven.submit(after=["1"])
     driven.run(job)
     driven.report(executors.PROGRESSED, job, progress=JobProgress(1))
-    before = capture(driven.state)().content
+    before = known(driven.state)
     for steps in (
         driven.reported(executors.ENDED, job, at=1.0, exit_code=1),
         driven.reported(executors.PROGRESSED, job, progress=JobProgress(2)),
@@ -262,4 +269,112 @@ def test_steps_that_nobody_applies_change_nothing(driven: Driven) -> None:
         lifecycle.alarms(driven.state, job, 0.0),
     ):
         next(iter(steps), None)
-    assert capture(driven.state)().content == before
+    assert known(driven.state) == before
+
+
+def test_jobs_that_are_being_stopped_keep_their_reason_when_the_manager_closes(driven: Driven) -> None:
+    """A hold and a time limit were overwritten: the next manager ran the jobs again."""
+    held, late = driven.submit(), driven.submit(time_limit=60)
+    for job in (held, late):
+        driven.run(job)
+    driven.take(lifecycle.requeue(driven.state, held, hold=True))
+    driven.now = 60.0
+    driven.ring()
+    assert driven.rows(lifecycle.closed(driven.state)) == [("Closing", 0, {})]
+    for job in (held, late):
+        driven.report(executors.ENDED, job, exit_code=143, signalled=True)
+    assert [driven.state.shown_state(job).name for job in (held, late)] == ["HELD", "TIMEOUT"]
+
+
+def test_running_jobs_are_requeued_when_the_manager_closes(driven: Driven) -> None:
+    job, waiting = driven.submit(), driven.submit(resources={"accelerators": 2})
+    driven.run(job)
+    assert driven.rows(lifecycle.closed(driven.state)) == [("Closing", 0, {}), ("Stop", 1, {"why": "requeue"})]
+    driven.report(executors.ENDED, job, exit_code=143, signalled=True)
+    assert driven.decide() == []
+    assert [driven.state.shown_state(each).name for each in (job, waiting)] == ["PENDING", "PENDING"]
+
+
+@pytest.mark.parametrize(
+    ("how", "blockers"),
+    [
+        ({"exit_code": 1}, HELD | RETRY),
+        ({"lost": True}, HELD),
+        ({"lost": True, "never_ran": True, "refused": True}, HELD),
+        ({"exit_code": None, "never_ran": True}, HELD),
+        ({"exit_code": 143, "signalled": True}, HELD),
+    ],
+)
+def test_a_job_that_fails_while_it_is_requeued_with_hold_is_held(
+    driven: Driven, how: dict[str, Any], blockers: int
+) -> None:
+    job = driven.submit(retry={"max": 1, "on": ["failure", "node_failure"]})
+    driven.run(job)
+    driven.take(lifecycle.requeue(driven.state, job, hold=True))
+    driven.report(executors.ENDED, job, **how)
+    assert int(job.blockers) == blockers
+    driven.now = 10.0
+    driven.ring()
+    assert driven.state.shown_state(job) == JobState.HELD
+    driven.rows(lifecycle.release(driven.state, job))
+    assert driven.state.job_state(job) == JobState.PENDING
+
+
+def test_an_attempt_that_was_stopped_before_it_started_gives_back_no_service(driven: Driven) -> None:
+    """Its job was credited with the time from the end of the attempt to its stop, though it was charged for none."""
+    job = driven.submit()
+    driven.decide()
+    driven.now = 105.0
+    driven.take(lifecycle.requeue(driven.state, job))
+    driven.now = 106.0
+    driven.take(driven.reported(executors.ENDED, job, at=101.0, exit_code=143, signalled=True))
+    assert driven.state.service_gpu_s(job, driven.now) == 0.0
+    assert float(driven.state.tables.jobs["service"][job.row]) == 0.0
+
+
+def test_a_report_from_after_the_round_began_counts_from_the_round(driven: Driven) -> None:
+    """Rounds have one time, and executors stamp reports that they make meanwhile with a later one."""
+    job = driven.submit()
+    driven.decide()
+    driven.now = 10.0
+    driven.take(driven.reported(executors.STARTED, job, at=10.5))
+    assert (job.started, driven.state.service_gpu_s(job, 10.0)) == (10.0, 0.0)
+    driven.now = 20.0
+    driven.take(driven.reported(executors.ENDED, job, at=20.5, exit_code=0))
+    assert (job.ended, driven.state.service_gpu_s(job, 20.0)) == (20.0, 10.0)
+
+
+def test_service_is_charged_for_exactly_what_ran_whatever_is_heard_late(driven: Driven) -> None:
+    job = driven.submit()
+    driven.now = 100.0
+    driven.decide()
+    driven.now = 110.0
+    driven.take(driven.reported(executors.STARTED, job, at=102.0))
+    driven.now = 120.0
+    driven.take(lifecycle.requeue(driven.state, job))
+    driven.now = 130.0
+    driven.take(driven.reported(executors.ENDED, job, at=115.0, exit_code=143, signalled=True))
+    assert driven.state.service_gpu_s(job, 130.0) == 13.0
+    driven.decide()
+    driven.now = 140.0
+    driven.take(lifecycle.requeue(driven.state, job))  # before it has started
+    driven.now = 150.0
+    driven.take(driven.reported(executors.ENDED, job, at=131.0, exit_code=143, signalled=True))
+    assert driven.state.service_gpu_s(job, 150.0) == 13.0
+
+
+def test_progress_of_an_attempt_that_is_over_changes_nothing(driven: Driven) -> None:
+    job = driven.submit()
+    driven.run(job)
+    driven.take(lifecycle.requeue(driven.state, job))
+    saved = JobProgress(7, checkpointed=7)
+    assert driven.take(lifecycle.job_reported(driven.state, 1, 1, {"step": 7, "checkpointed": 7}, 0.0)) == [
+        KeepProgress(1, saved),
+        Note("Progressed", 1, {"step": 7, "checkpointed": 7}),
+    ]  # it saves while it stops
+    driven.report(executors.ENDED, job, exit_code=143, signalled=True)
+    before = known(driven.state)
+    assert driven.take(lifecycle.job_reported(driven.state, 1, 1, {"step": 8}, 1.0)) == []
+    assert driven.report(executors.PROGRESSED, job, progress=JobProgress(8)) == []
+    assert known(driven.state) == before
+    assert job.progress == saved

@@ -8,9 +8,8 @@ from headway.job_state import JobState
 from headway.live.notify.webhook import event_of, state_of
 from headway.live.queries.story import tell
 from headway.live.queries.trend import Fold, TrendRow
-from headway.live.rows import ROWS, WITH_GPUS, row_meaning
-from headway.live.state.learn import KINDS
-from headway.live.state.records import Blocker, JournalRow
+from headway.live.rows import ENGINE_KINDS, ROWS, WITH_GPUS, Blocker, row_meaning
+from headway.live.state.records import JournalRow
 
 HELD, DEPENDENCY = int(Blocker.HELD), int(Blocker.DEPENDENCY)
 ENDED = {"state": "FAILED", "exit_code": 1}
@@ -56,7 +55,7 @@ def test_a_cancelled_job_that_was_being_preempted_is_shown_as_cancelled() -> Non
 def test_the_state_the_segment_and_the_trend_agree(kind: str) -> None:
     data = ENDED if kind == "Ended" else {}
     meaning = row_meaning(kind, data)
-    assert kind in KINDS
+    assert kind in ENGINE_KINDS
     assert meaning.state is not None
     assert meaning.state.has_processes == (meaning.segment in WITH_GPUS)
     assert meaning.state.final == (meaning.segment == "")

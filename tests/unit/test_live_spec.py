@@ -8,7 +8,8 @@ from headway.job_state import JobState
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
 from headway.live.manager.outcome import Backoff, outcome
-from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, JobProgress
+from headway.live.rows import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker
+from headway.live.state.records import Job, JobProgress
 
 
 def test_the_job_file_of_the_interface() -> None:
@@ -107,6 +108,10 @@ ENDS = {
         (PREEMPT, "bad", "FAILED", NOTHING),
         (PREEMPT, "lost", "", NOTHING),
         (HOLD, "signalled", "", Blocker.HELD),
+        (HOLD, "bad", "", Blocker.HELD),
+        (HOLD, "never", "", Blocker.HELD),
+        (HOLD, "refused", "", Blocker.HELD),
+        (HOLD, "done", "COMPLETED", NOTHING),
         (CANCEL, "done", "CANCELLED", NOTHING),
         (CANCEL, "lost", "CANCELLED", NOTHING),
         (TIME_UP, "signalled", "TIMEOUT", NOTHING),

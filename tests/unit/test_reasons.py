@@ -4,8 +4,7 @@ from pathlib import Path
 
 from headway.core import events
 from headway.live.queries.explain.explain import BLOCKED, WAITING
-from headway.live.rows import row_meaning
-from headway.live.state.records import BLOCKER_REASONS, Blocker
+from headway.live.rows import BLOCKER_REASONS, Blocker, row_meaning
 from headway.reasons import BY_CODE, CODES, REASONS, receipt_text, short_text, table
 
 ROOT = Path(__file__).parents[2]

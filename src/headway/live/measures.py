@@ -39,6 +39,10 @@ class Histogram:
         """How many there were."""
         return sum(self.counts)
 
+    def copied(self) -> "Histogram":
+        """Return a copy of the counts, without the latest values. Another thread may add a value meanwhile."""
+        return self + Histogram(self.bounds)
+
     def __add__(self, other: "Histogram") -> "Histogram":
         both = Histogram(self.bounds)
         both.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]

@@ -17,7 +17,7 @@ from headway.live.executors import Launch, Report
 from headway.live.manager.loop.recorder import LATE_S
 from headway.live.queries.replay.replay import replay
 from headway.live.queries.views import past_jobs
-from headway.live.state.learn import AWAY
+from headway.live.rows import AWAY_S
 from headway.live.state.records import JournalRow
 from headway.live.store.history import late_rounds
 from headway.live.store.identity import last_alive
@@ -221,7 +221,7 @@ def test_no_manager_ran_until_the_first_round_of_the_next(tmp_path: Path) -> Non
     second.settle()
     row = next(row for row in second.events(0) if row.kind == "Ended")
     assert row.time - max(to for _, to in second.late_rounds(0.0)) < LATE_S
-    assert row.data[AWAY] == pytest.approx(row.time - row.data["at"], abs=LATE_S)
+    assert row.data[AWAY_S] == pytest.approx(row.time - row.data["at"], abs=LATE_S)
     second.stop()
 
 

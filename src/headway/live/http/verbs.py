@@ -53,13 +53,13 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         if verb not in SUBMITTING or not is_restricted(manager, caller):
             return
         spec = manager.spec(job_id)
-        if spec is None:
-            raise NotFound(f"there is no job {job_id}")
-        check_queue(manager, caller, spec)
+        if spec is not None:  # else the job was pruned: the manager refuses it
+            check_queue(manager, caller, spec)
 
     def changed(caller: Caller, job_id: int, verb: str, *option: bool) -> JobView:
         """Change a job that the caller may see, and return it as it is afterwards."""
-        seen(manager, caller, job_id)
+        if not manager.visible([job_id], caller.sees):
+            raise NotFound(f"there is no job {job_id}")
         check(caller, job_id, verb)
         getattr(manager, verb)(job_id, *option)
         return seen(manager, caller, job_id)
@@ -101,7 +101,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         for number in mine:
             try:
                 check(caller, number, action.verb)
-            except (BadInput, NotAdmitted, NotFound) as error:
+            except (BadInput, NotAdmitted) as error:
                 errors[number] = error
         option = action.now if action.verb == "cancel" else action.hold
         errors |= manager.act(action.verb, [number for number in numbers if number not in errors], option)

@@ -17,11 +17,10 @@ from headway.job_state import JobState
 from headway.live.errors import JournalFailed
 from headway.live.manager.lifecycle import block, ended
 from headway.live.manager.steps import Steps
+from headway.live.rows import ARCHIVED, Blocker
 from headway.live.state.cluster import ClusterState
-from headway.live.state.records import Blocker
 from headway.live.state.retired import Archived
 from headway.live.store.archive import archived
-from headway.live.store.history import ARCHIVED
 from headway.live.store.identity import PENDING, named
 from headway.live.store.journal import Journal
 

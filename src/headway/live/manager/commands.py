@@ -1,8 +1,6 @@
 """ManagerCommands on jobs and nodes: performed in the engine's thread, answered once they are on disk."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from headway.cluster.queues import Booking
 from headway.errors import HeadwayError
@@ -10,8 +8,9 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.manager import lifecycle
 from headway.live.manager.steps import Note, Steps
 from headway.live.manager.world_access import WorldAccess
-from headway.live.state.learn import DRAINED, RESERVED, RESUMED, UNRESERVED
+from headway.live.rows import DRAINED, RESERVED, RESUMED, UNRESERVED
 from headway.live.store.archive import archived
+from headway.live.store.prune import was_pruned
 
 
 class ManagerCommands(WorldAccess):
@@ -51,19 +50,27 @@ class ManagerCommands(WorldAccess):
         """Yield the steps of a command on a job, in the engine's thread."""
         state = self._state
         if verb == "requeue":
-            if state.past.final_of(job_id):
-                past = self._journal.read(lambda connection: archived(connection, job_id))
-                yield from lifecycle.recall(state, job_id, past)
-            job = state.job_named(job_id)
-            if job.final:
-                state.count_again(job)
-            yield from lifecycle.requeue(state, job, option)
+            yield from self._requeue(job_id, option)
         elif verb == "cancel":
             yield from lifecycle.cancel(state, state.unfinished(job_id), option)
         elif verb == "hold":
             yield from lifecycle.hold(state, state.unfinished(job_id))
         else:
             yield from lifecycle.release(state, state.unfinished(job_id))
+
+    def _requeue(self, job_id: int, hold: bool) -> Steps:
+        """Yield the steps of a requeue; a retired job is recalled first. Refuse a job that was pruned."""
+        state = self._state
+        final = state.final_of(job_id)
+        if final and was_pruned(self._journal, job_id):
+            raise WrongState(f"job {job_id} ended as {final.name}, and its job file was pruned: submit it anew")
+        if state.past.final_of(job_id):
+            past = self._journal.read(lambda connection: archived(connection, job_id))
+            yield from lifecycle.recall(state, job_id, past)
+        job = state.job_named(job_id)
+        if final:
+            state.count_again(job)
+        yield from lifecycle.requeue(state, job, hold)
 
     def drain(self, node: str) -> None:
         """Start no more jobs on a node; running jobs go on."""
@@ -105,11 +112,5 @@ class ManagerCommands(WorldAccess):
 
     def report(self, job_id: int, attempt: int, **fields: float | None) -> None:
         """Take in the progress that a job reports (the fields of Progress); drop a report of an earlier attempt."""
-        new: Any = {name: value for name, value in fields.items() if value is not None}
-
-        def act(now: float) -> Steps:
-            job = self._state.jobs.get(job_id)
-            if job and attempt == self._state.attempt(job) and not job.final:
-                yield from lifecycle.progressed(self._state, job, replace(job.progress, **new), now)
-
-        self._world.ask(act)
+        values = {name: value for name, value in fields.items() if value is not None}
+        self._world.ask(lambda now: lifecycle.job_reported(self._state, job_id, attempt, values, now))

@@ -5,25 +5,11 @@ They only read the state. Each step is applied before the next one is asked for,
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from headway.core import events
 from headway.core.engine import EngineAction, Event
-from headway.core.events import (
-    CROSSED,
-    ENDED,
-    HELD,
-    MIGRATE,
-    NOTIFY,
-    PACK,
-    RELEASED,
-    RESIZE,
-    START,
-    STARTED,
-    STOP,
-    STOPPED,
-    SUBMITTED,
-)
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
@@ -41,13 +27,27 @@ from headway.live.manager.steps import (
     Steps,
     StopAttempt,
 )
-from headway.live.state import records
+from headway.live.rows import (
+    ASKED,
+    AWAY_S,
+    BEFORE,
+    BLOCKED,
+    CANCEL,
+    CLOSING,
+    DISK_FREE,
+    DISK_FULL,
+    HOLD,
+    NOTHING,
+    PROGRESSED,
+    RECALLED,
+    REQUEUE,
+    TIME_UP,
+    Blocker,
+)
 from headway.live.state.cluster import ClusterState
 from headway.live.state.demands import lacks_nodes
-from headway.live.state.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, RECALLED
-from headway.live.state.nodes import AWAY as NODE_AWAY
-from headway.live.state.nodes import BACK, node_changes
-from headway.live.state.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, JobProgress
+from headway.live.state.nodes import node_changes
+from headway.live.state.records import Job, JobProgress
 from headway.live.state.retired import Archived
 
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
@@ -68,16 +68,14 @@ class LifecycleRules:
 
 def reported(state: ClusterState, report: Report, at: float | None, now: float, rules: LifecycleRules) -> Steps:
     """Yield what follows from a report; drop a report about an earlier attempt. `at` is when it happened, None if that is not known."""
-    job = state.jobs.get(report.job)
-    if job is None or report.attempt != state.attempt(job) or job.final:
+    job = state.job_of_attempt(report.job, report.attempt)
+    if job is None:
         return
     present = state.job_state(job)
-    if not present.has_processes:
-        return
     if report.progress is not None:
         yield from progressed(state, job, report.progress, now)
     if report.what == executors.STARTED and present == JobState.STARTING:
-        yield Fact(STARTED, job.row, _when(job, at, rules))
+        yield Fact(events.STARTED, job.row, _when(job, at, now, rules))
         yield from alarms(state, job, now)
     elif report.what == executors.ENDED:
         yield from _attempt_over(state, job, report, at, now, rules)
@@ -93,23 +91,30 @@ def _attempt_over(
     if report.trouble:
         yield LogError(f"job {job.id}: {report.trouble}")
     result = outcome(job, report, now, rules.backoff)
-    data = result.data | _when(job, at, rules)
+    data = result.data | _when(job, at, now, rules)
     if result.state:
         yield from ended(state, job, result.state, data)
         return
-    yield Fact(STOPPED, job.row, data)
+    yield Fact(events.STOPPED, job.row, data)
     blockers = result.blockers | _too_large(state, job)
     if blockers:
         yield from block(state, job, blockers, result.not_before)
 
 
-def _when(job: Job, at: float | None, rules: LifecycleRules) -> dict[str, float]:
+def _when(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
     """Return the fields of a start's or an end's row that say when it happened; none if that is not known."""
     if at is None:
         return {}
-    at = max(at, job.attempts.began, job.started or 0.0)
+    at = min(max(at, job.attempts.began, job.started or 0.0), now)  # a report may be later than the round's time
     away_s = rules.away[1] - max(at, rules.away[0])
-    return {"at": at, **({AWAY: away_s} if away_s > 0.0 else {})}
+    return {"at": at, **({AWAY_S: away_s} if away_s > 0.0 else {})}
+
+
+def job_reported(state: ClusterState, job_id: int, attempt: int, values: dict[str, Any], now: float) -> Steps:
+    """Yield what follows from progress that a job itself reports: the new values of JobProgress. Drop a report of an earlier attempt."""
+    job = state.job_of_attempt(job_id, attempt)
+    if job is not None:
+        yield from progressed(state, job, replace(job.progress, **values), now)
 
 
 def progressed(state: ClusterState, job: Job, progress: JobProgress, now: float) -> Steps:
@@ -122,7 +127,7 @@ def progressed(state: ClusterState, job: Job, progress: JobProgress, now: float)
         yield Note(PROGRESSED, job.id, progress.as_dict())
     reorders = state.engine.policy.reports and _differs(left_before, job.attempts.believed_s)
     if (first or reorders) and state.job_state(job) == JobState.RUNNING:
-        yield Event(CROSSED, job.row)  # its minimum run time, or its place in the order, has changed
+        yield Event(events.CROSSED, job.row)  # its minimum run time, or its place in the order, has changed
 
 
 def _differs(left_before: float | None, left_now: float | None) -> bool:
@@ -134,22 +139,17 @@ def _differs(left_before: float | None, left_now: float | None) -> bool:
 
 def nodes_reported(state: ClusterState, reports: Iterable[NodeReport]) -> Steps:
     """Yield the changes in an executor's reports of its nodes."""
-    nodes = state.cluster.nodes
-    drained = set(range(len(nodes))) if state.low_disk else state.drained  # no node comes back while the disk is full
-    for kind, data in list(node_changes(state.tables, nodes, drained, reports)):
+    for kind, data in list(node_changes(state, reports)):
         yield Note(kind, data=data)
 
 
 def disk_checked(state: ClusterState, low: str) -> Steps:
-    """Close all nodes while the disk is nearly full (`low` says so), even nodes that a person resumed; then open them again."""
+    """Let no node take jobs while the disk is nearly full (`low` says so; empty: it is not)."""
     if low and not state.low_disk:
         yield LogError(low)
-    for node, shut in enumerate(state.tables.nodes["closed"].tolist()):
-        name = {"node": state.cluster.nodes[node]}
-        if low and not shut:
-            yield Note(NODE_AWAY, data={**name, "why": low})
-        elif not low and shut and node not in state.drained:
-            yield Note(BACK, data=name)
+        yield Note(DISK_FULL, data={"why": low})
+    elif state.low_disk and not low:
+        yield Note(DISK_FREE)
 
 
 # ---- ends, arrivals and blockers
@@ -163,7 +163,7 @@ def ended(state: ClusterState, job: Job, how: JobState, data: dict[str, Any]) ->
         if job.final:
             continue  # it followed two jobs that ended
         waiting = sorted(state.dependants.get(job.id, ()))  # the record of the end removes them
-        yield Fact(ENDED, job.row, {**data, "state": how.name})
+        yield Fact(events.ENDED, job.row, {**data, "state": how.name})
         for other in filter(None, map(state.jobs.get, waiting)):
             if not other.blockers & Blocker.DEPENDENCY:
                 continue  # it has ended, or was released
@@ -187,7 +187,7 @@ def _next_of_array(state: ClusterState, array_id: int) -> Steps:
 
 def submitted(state: ClusterState, job: Job) -> Steps:
     """Hand an accepted job to the engine, and block it if it waits for other jobs or is held."""
-    yield Event(SUBMITTED, job.row)
+    yield Event(events.SUBMITTED, job.row)
     if why := state.unmet(job):  # the other job failed before this one came
         yield from ended(state, job, JobState.CANCELLED, {"message": why})
         return
@@ -215,7 +215,7 @@ def block(state: ClusterState, job: Job, blockers: Blocker, not_before: float = 
         data["not_before"] = not_before
         yield SetAlarm(not_before, RETRY, job.id)
     if state.job_state(job) == JobState.PENDING:
-        yield Fact(HELD, job.row, data)
+        yield Fact(events.HELD, job.row, data)
     else:
         yield Note(BLOCKED, job.id, data)
 
@@ -228,7 +228,7 @@ def unblock(state: ClusterState, job: Job, blockers: Blocker) -> Steps:
     if remaining or state.job_state(job) != JobState.HELD:
         yield Note(BLOCKED, job.id, {"blockers": int(remaining), **before})
     else:
-        yield Fact(RELEASED, job.row, before)
+        yield Fact(events.RELEASED, job.row, before)
 
 
 # ---- alarms
@@ -261,11 +261,11 @@ def rang(state: ClusterState, alarm: SetAlarm, now: float) -> Steps:
 def effects_of(state: ClusterState, action: EngineAction) -> Iterator[Effect]:
     """Yield what a recorded action does to the processes of its job."""
     job = state.at(action.job)
-    if action.kind in (START, PACK):
+    if action.kind in (events.START, events.PACK):
         yield StartAttempt(_launch(state, job, action.links))
-    elif action.kind in (STOP, RESIZE, MIGRATE) and state.job_state(job) == JobState.STOPPING:
+    elif action.kind in (events.STOP, events.RESIZE, events.MIGRATE) and state.job_state(job) == JobState.STOPPING:
         yield stop_attempt(state, job)
-    elif action.kind == NOTIFY:
+    elif action.kind == events.NOTIFY:
         yield NotifyAttempt(job.id, state.attempt(job), action.until)
 
 
@@ -299,7 +299,7 @@ def stop(state: ClusterState, job: Job, why: str, at_once: bool = False) -> Step
     """Stop a job that has processes, for a reason other than preemption; `at_once`: without a grace."""
     data: dict[str, Any] = {"why": why, **({"now": True} if at_once else {})}
     if state.job_state(job) != JobState.STOPPING:
-        yield Fact(STOP, job.row, data)
+        yield Fact(events.STOP, job.row, data)
     elif job.stop_reason != CANCEL or (at_once and not job.kill):
         yield Note(ASKED, job.id, data)
     yield stop_attempt(state, job)
@@ -315,10 +315,9 @@ def cancel(state: ClusterState, job: Job, at_once: bool = False) -> Steps:
 
 def hold(state: ClusterState, job: Job) -> Steps:
     """Hold a waiting job until it is released. A job that is being stopped to run again is held afterwards."""
-    runs_again = (PREEMPT, records.MIGRATE, REQUEUE, HOLD)
     if not state.job_state(job).has_processes:
         yield from block(state, job, Blocker.HELD)
-    elif state.job_state(job) == JobState.STOPPING and job.stop_reason in runs_again:
+    elif state.job_state(job) == JobState.STOPPING and job.stop_reason not in (CANCEL, TIME_UP):
         yield from stop(state, job, HOLD)
     else:
         fix = f"hold acts on jobs that wait, and stops none; `headway requeue --hold {job.id}` stops this one and holds it"
@@ -347,6 +346,14 @@ def requeue(state: ClusterState, job: Job, hold: bool = False) -> Steps:
     else:
         instead = f": `headway hold {job.id}` keeps it from starting" if hold else ""
         raise WrongState(f"job {job.id} is {state.shown_state(job).name}: it waits already{instead}")
+
+
+def closed(state: ClusterState) -> Steps:
+    """Start no job until the next manager opens, and requeue the running jobs. Jobs that are being stopped keep their reason."""
+    yield Note(CLOSING)
+    for job in state.active_jobs():
+        if state.job_state(job).has_processes and state.job_state(job) != JobState.STOPPING:
+            yield from stop(state, job, REQUEUE)
 
 
 def recall(state: ClusterState, job_id: int, archived: Archived | None) -> Steps:

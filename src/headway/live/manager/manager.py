@@ -21,18 +21,16 @@ from headway.live.manager import recovery
 from headway.live.manager.clock import resume_clock
 from headway.live.manager.commands import ManagerCommands
 from headway.live.manager.disk import Disk
-from headway.live.manager.lifecycle import stop
+from headway.live.manager.lifecycle import closed
 from headway.live.manager.loop.world import LiveWorld
 from headway.live.manager.outcome import Backoff
 from headway.live.manager.questions import Questions
-from headway.live.manager.steps import Note, Steps
 from headway.live.manager.submission import Intake
+from headway.live.rows import AWAY_SINCE
 from headway.live.state.attempts import AUTO, MinRuntimes
 from headway.live.state.cluster import ClusterState
-from headway.live.state.learn import CLOSING
-from headway.live.state.records import REQUEUE, Job
+from headway.live.state.records import Job
 from headway.live.state.site import PLAIN, Site
-from headway.live.store.history import AWAY_SINCE
 from headway.live.store.identity import JournalMark, last_alive
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -163,13 +161,7 @@ class Manager(Intake, Questions, ManagerCommands):
 
     def _stop_jobs(self) -> None:
         """Start no job until the next manager opens, and requeue the running jobs."""
-
-        def act(now: float) -> Steps:
-            yield Note(CLOSING)
-            for job in self._with_processes():
-                yield from stop(self._state, job, REQUEUE)
-
-        self._world.ask(act)
+        self._world.ask(lambda _: closed(self._state))
         self._world.wait_until(lambda: not self._with_processes())
 
     def _with_processes(self) -> list[Job]:

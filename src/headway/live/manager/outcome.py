@@ -5,7 +5,8 @@ from typing import Any
 
 from headway.job_state import JobState
 from headway.live.executors import Report
-from headway.live.state.records import CANCEL, HOLD, NOTHING, TIME_UP, Blocker, Job
+from headway.live.rows import CANCEL, HOLD, NOTHING, TIME_UP, Blocker
+from headway.live.state.records import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class AttemptOutcome:
 def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOutcome:
     """Return whether a job whose attempt is over has ended or waits again."""
     data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
+    held = (
+        Blocker.HELD if job.stop_reason == HOLD else NOTHING
+    )  # however the attempt ends, unless the job has completed
     clean = report.exit_code == 0 and not report.lost
     if job.stop_reason == CANCEL:
         return AttemptOutcome(JobState.CANCELLED, {**data, "message": "cancelled"})
@@ -44,21 +48,23 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOu
         # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.
         if clean and job.progress.finished:
             return AttemptOutcome(JobState.COMPLETED, data)
-        return AttemptOutcome(None, data, Blocker.HELD if job.stop_reason == HOLD else NOTHING)
+        return AttemptOutcome(None, data, held)
     if clean:
         return AttemptOutcome(JobState.COMPLETED, data)
     if report.signalled and not job.stop_reason:
         return AttemptOutcome(None, data)  # a manager whose journal is lost stopped it: it has not failed
     if report.never_ran:
         # No rank ran, so the job has not failed. If the machine lacks memory or disk, it gets time to recover.
-        retry = (Blocker.RETRY_BACKOFF, now + backoff.first_s) if report.refused else (NOTHING, 0.0)
-        return AttemptOutcome(None, data, *retry)
+        if report.refused:
+            return AttemptOutcome(None, data, held | Blocker.RETRY_BACKOFF, now + backoff.first_s)
+        return AttemptOutcome(None, data, held)
     kind = "node_failure" if report.lost else "failure"
     if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
         failures = job.failures + 1
-        return AttemptOutcome(
-            None, {**data, "failures": failures}, Blocker.RETRY_BACKOFF, now + backoff.after(failures)
-        )
+        data["failures"] = failures
+        return AttemptOutcome(None, data, held | Blocker.RETRY_BACKOFF, now + backoff.after(failures))
+    if held:
+        return AttemptOutcome(None, data, held)
     message = report.message or f"exited with code {report.exit_code}"
     if kind in job.spec.retry.on and job.spec.retry.max:
         message += f", after {job.failures} retries"

@@ -1,11 +1,11 @@
 """Queries about jobs, nodes and the manager, answered from memory, or from the journal's file for jobs no longer in memory."""
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headway.client.job import JobQuery, JobView
+from headway.live.errors import NotFound
 from headway.live.fabric.slices import slice_of
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager.loop.world import LiveWorld
@@ -23,7 +23,7 @@ from headway.live.queries.story import read_rows, story
 from headway.live.queries.trend import Active, Watch, active_now
 from headway.live.queries.views import NodeView
 from headway.live.state.cluster import ClusterState
-from headway.live.state.records import JournalRow
+from headway.live.state.records import Job, JournalRow
 from headway.live.state.retired import Archived
 from headway.live.store.archive import archived
 from headway.live.store.history import late_rounds
@@ -42,31 +42,32 @@ class Questions(WorldAccess):
 
     def job(self, job_id: int) -> JobView | None:
         """Return one job, or None if there is no such job."""
+        return self._about(
+            job_id,
+            lambda job: views.job_views(self._state, [job], self.clock())[0],
+            lambda past: archive.archived_view(self._state, past),
+        )
+
+    def _about(self, job_id: int, of_job: Callable[[Job], T], of_archived: Callable[[Archived], T]) -> T | None:
+        """Return `of_job` of a job in memory, or `of_archived` of a retired job; None if there is no such job, or it was pruned."""
         with self._world.lock:
-            if job_id in self._state.jobs:
-                return views.job_views(self._state, [self._state.jobs[job_id]], self.clock())[0]
-        archived = self._archived(job_id)
-        return archive.archived_view(self._state, archived) if archived else None
+            if job := self._state.jobs.get(job_id):
+                return of_job(job)
+            if self._state.past.final_of(job_id) is None:
+                return None
+        past = self._journal.read(lambda connection: archived(connection, job_id))
+        return of_archived(past) if past else None
 
     def attempt_runs(self, job_id: int, attempt: int) -> bool:
         """Return whether this attempt of a job holds GPUs now: it starts, runs or stops."""
         with self._world.lock:
-            job = self._state.jobs.get(job_id)
-            if job is None or attempt != self._state.attempt(job):
-                return False
-            return self._state.job_state(job).has_processes
-
-    def _archived(self, job_id: int) -> Archived | None:
-        """Return a job that has left the memory, from the journal."""
-        if self._state.past.final_of(job_id) is None:
-            return None
-        return self._journal.read(lambda connection: archived(connection, job_id))
+            return self._state.job_of_attempt(job_id, attempt) is not None
 
     def visible(self, job_ids: Sequence[int], sees: Sees) -> set[int]:
         """Return the jobs among these that exist and that the caller may see."""
         with self._world.lock:
             users = {job_id: self._state.jobs[job_id].user for job_id in job_ids if job_id in self._state.jobs}
-        retired = [job_id for job_id in job_ids if job_id not in users and self._state.past.final_of(job_id)]
+            retired = [job_id for job_id in job_ids if job_id not in users and self._state.past.final_of(job_id)]
         users |= archive.users_of(self._journal, retired)
         return {job_id for job_id in job_ids if job_id in users and sees(job_id, users[job_id])}
 
@@ -81,9 +82,7 @@ class Questions(WorldAccess):
 
     def spec(self, job_id: int) -> JobSpec | None:
         """Return the job file of a job."""
-        job = self._state.jobs.get(job_id)
-        archived = None if job else self._archived(job_id)
-        return job.spec if job else archived.job.spec if archived else None
+        return self._about(job_id, lambda job: job.spec, lambda past: past.job.spec)
 
     @property
     def restricts_queues(self) -> bool:
@@ -141,12 +140,15 @@ class Questions(WorldAccess):
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Return why a job waits, the jobs ahead, what would help, and its receipt. Name only jobs that the caller may see."""
-        past = self._archived(job_id)
-        if past:
-            return archive.archived_explanation(past)
         remark = self._journal.displaced or "; ".join(self._executor.remarks())
-        with self._world.lock:
-            return explain(self._state, self._state.job_named(job_id), self.clock(), sees, remark)
+        explanation = self._about(
+            job_id, lambda job: explain(self._state, job, self.clock(), sees, remark), archive.archived_explanation
+        )
+        if explanation is None:
+            with self._world.lock:
+                self._state.job_named(job_id)  # raises NotFound, or WrongState for a job that was pruned
+            raise NotFound(f"there is no job {job_id}")
+        return explanation
 
     def nodes(self) -> list[NodeView]:
         """Return the nodes, with their free GPUs and their jobs."""
@@ -214,7 +216,11 @@ class Questions(WorldAccess):
         with self._world.lock:
             measures, now = self._world.measures, self.clock()
             work = {"decision": self._state.engine.spent, "round": measures.rounds, "journal_commit": measures.commits}
-            return deepcopy((work, measures.waits, depth(self._state, now).waiting_by_queue))
+            work, waits = (
+                {name: histogram.copied() for name, histogram in histograms.items()}
+                for histograms in (work, measures.waits)
+            )
+            return work, waits, depth(self._state, now).waiting_by_queue
 
     def health(self) -> ManagerHealth:
         """Return the measurements that `headway health` shows."""

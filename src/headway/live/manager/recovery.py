@@ -13,9 +13,10 @@ from headway.errors import BadInput
 from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager.aftermath import Aftermath, aftermath
+from headway.live.rows import OPENED
 from headway.live.state import turnover
 from headway.live.state.cluster import ClusterState
-from headway.live.state.learn import OPENED, replay
+from headway.live.state.learn import replay
 from headway.live.state.records import Job
 from headway.live.store import snapshot, snapshot_table
 from headway.live.store.identity import read_mark, settle

@@ -119,7 +119,9 @@ class Intake(WorldAccess):
                 "output: this executor does not copy logs to other files: leave it out, and use headway logs"
             )
         for need in spec.needs:
-            if not self._state.knows(need.job):
+            with self._world.lock:  # a job may be leaving the memory
+                known = self._state.knows(need.job)
+            if not known:
                 raise BadInput(f"after: there is no job {need.job}")
 
     def _count(self, new: Submission) -> None:

@@ -19,10 +19,11 @@ from headway.io.units import counted, ranges
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.queries.guesses import Guesses
+from headway.live.rows import CANCEL, HOLD, TIME_UP, Blocker
 from headway.live.state.attempts import requested_min_runtime
 from headway.live.state.cluster import ClusterState
 from headway.live.state.engine import LiveEngine
-from headway.live.state.records import CANCEL, HOLD, TIME_UP, Blocker, Job
+from headway.live.state.records import Job
 from headway.sim.world import resume_from
 from headway.sim.world_python import SimulatedWorld
 from headway.sim.world_tables import cost_table, new_world, truth_table

@@ -9,9 +9,8 @@ from headway.client.job import JobView
 from headway.io.units import within
 from headway.live.queries.answers import Mark, Phase, Story
 from headway.live.queries.trend import first_after
-from headway.live.rows import STOPPING, WAITING, row_meaning
+from headway.live.rows import PREEMPT, STOPPING, WAITING, row_meaning
 from headway.live.state.cluster import ClusterState
-from headway.live.state.records import PREEMPT
 from headway.live.store.integrity.checksum import verified
 
 MOST_ROWS = 5000

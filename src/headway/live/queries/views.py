@@ -13,9 +13,10 @@ from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.queries.borrowing import notice_in
 from headway.live.queries.replay.replay import PastJob
+from headway.live.rows import BLOCKER_REASONS
 from headway.live.state.attempts import requested_min_runtime
 from headway.live.state.cluster import ClusterState, charged_gpu_h, service_gpu_s, shown
-from headway.live.state.records import BLOCKER_REASONS, Job
+from headway.live.state.records import Job
 
 STATES: Final = tuple(JobState)  # by number: looking one up in a tuple is quicker than making a member of its number
 WAITS: Final = frozenset({JobState.FUTURE, JobState.PENDING, JobState.HELD, JobState.STOPPING})

@@ -28,11 +28,12 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.rows import Blocker
 from headway.live.state.attempts import AUTO, Attempts, MinRuntimes, requested_min_runtime
 from headway.live.state.demands import LiveDemands
 from headway.live.state.engine import LiveEngine
 from headway.live.state.groups import LiveGroups
-from headway.live.state.records import Blocker, Job
+from headway.live.state.records import Job
 from headway.live.state.retired import Past
 from headway.live.state.site import KILL, PLAIN, Site
 from headway.live.state.teams import LiveTeams, first_teams
@@ -88,8 +89,10 @@ class ClusterState:
         self.counting = (
             threading.RLock()
         )  # held from a check to the count: the journal's thread and the engine's do both
-        self.drained: set[int] = set()  # nodes that a person has drained
-        self.low_disk = ""  # why nothing is started, if the disk is nearly full
+        self.drained: set[str] = set()  # nodes that an operator drained, until an operator resumes them
+        self.away: set[str] = set()  # nodes that the executor reported away
+        self.low_disk = ""  # why no job is started, if the disk is nearly full
+        self.closing = False  # the manager is stopping its jobs, and starts no job
         self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property
@@ -231,6 +234,12 @@ class ClusterState:
         if job.final:
             raise WrongState(f"job {job_id} has ended: it is {job.final.name}")
         return job
+
+    def job_of_attempt(self, job_id: int, attempt: int) -> Job | None:
+        """Return a job while this attempt holds GPUs: it starts, runs or stops. None at any other time."""
+        job = self.jobs.get(job_id)
+        present = job is not None and attempt == self.attempt(job) and self.job_state(job).has_processes
+        return job if present else None
 
     def at(self, row: int) -> Job:
         """The job with this row in the engine's tables."""

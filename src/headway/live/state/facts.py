@@ -1,7 +1,7 @@
 """Facts and actions as data of journal rows, and back. Rows name teams and constraints: their numbers change between managers."""
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,9 @@ from headway.core.classes import join_class, split_class
 from headway.core.engine import Cause, EngineAction, Event, PreemptionRetry, Recorded
 from headway.core.events import NO_JOB
 from headway.core.tables.teams import CLUSTER
+from headway.live.rows import ENGINE_KINDS, UNTIL
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import JournalRow
-
-KINDS: Final = {name: kind for kind, name in enumerate(events.NAMES)}
-# In rows of Notify, Promise and Deferred: a time, null for infinity (core/tables/actions.py: ROW).
-UNTIL: Final = "until"
 
 
 def data_of(state: ClusterState, fact: Recorded) -> dict[str, Any]:
@@ -43,7 +40,7 @@ def _class(state: ClusterState, number: int) -> dict[str, Any]:
 
 def fact_in(state: ClusterState, row: JournalRow) -> Recorded | None:
     """Return the fact or action of a row; None if its team or constraints are gone. Job 0 of the journal is -1 in the engine."""
-    kind, j = KINDS[row.kind], state.jobs[row.job].row if row.job else NO_JOB
+    kind, j = ENGINE_KINDS[row.kind], state.jobs[row.job].row if row.job else NO_JOB
     if kind == events.EXPLAINED:
         team = state.teams.row_named(row.data["team"]) if "team" in row.data else None if state.teams else CLUSTER
         demand = state.demands.row_named(row.data["demand"]) if "demand" in row.data else 0

@@ -10,9 +10,7 @@ import numpy as np
 
 from headway.core import events
 from headway.core.operations import (
-    close_node,
     credit,
-    open_node,
     set_costs,
     set_displaced,
     set_hold,
@@ -22,28 +20,31 @@ from headway.core.operations import (
 )
 from headway.errors import BadInput
 from headway.job_state import JobState
-from headway.live.rows import row_meaning
+from headway.live.rows import (
+    ALL_KINDS,
+    ASKED,
+    AWAY_S,
+    CLOSING,
+    ENGINE_KINDS,
+    MIGRATE,
+    NODE_KINDS,
+    NOTHING,
+    OPENED,
+    PREEMPT,
+    PROGRESSED,
+    RECALLED,
+    RESERVED,
+    RETIRED,
+    UNRESERVED,
+    Blocker,
+    row_meaning,
+)
 from headway.live.state import nodes, turnover
 from headway.live.state.attempts import requested_min_runtime
 from headway.live.state.cluster import Array, ClusterState
-from headway.live.state.facts import KINDS, fact_in
-from headway.live.state.records import MIGRATE, NOTHING, PREEMPT, Blocker, Job, JobProgress, JournalRow
+from headway.live.state.facts import fact_in
+from headway.live.state.records import Job, JobProgress, JournalRow
 from headway.live.state.retired import from_text
-
-# Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
-ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
-OPENED, CLOSING = "Opened", "Closing"
-BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
-AWAY = "away"  # in a row about a start or an end: seconds by which its report was late because no manager ran
-# Reserved: an advance reservation of nodes for a queue. Unreserved: the end of what people reserved of some nodes.
-RESERVED, UNRESERVED = "Reserved", "Unreserved"
-# Retired: ended jobs leave the tables, but for the last few. Recalled: a retired job comes back, to be run again.
-RETIRED, RECALLED = "Retired", "Recalled"
-# Salvaged: the journal was damaged, and rows between the previous row and this one are lost. Only people read it.
-SALVAGED = "Salvaged"
-OF_JOBS = (ASKED, BLOCKED, PROGRESSED, RECALLED)
-OF_NODES = (DRAINED, RESUMED, OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED, *nodes.KINDS)
-ALL_KINDS = frozenset({*KINDS, *OF_JOBS, *OF_NODES})
 
 
 def replay(
@@ -65,8 +66,8 @@ def replay(
 
 def _replay_row(state: ClusterState, row: JournalRow) -> None:
     if "at" in row.data:
-        charge(state, state.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
-    fact = fact_in(state, row) if row.kind in KINDS else None
+        charge(state, state.jobs[row.job], ENGINE_KINDS[row.kind], row.data["at"], row.time)
+    fact = fact_in(state, row) if row.kind in ENGINE_KINDS else None
     if fact is not None:
         state.engine.record(fact, row.time)
     learn(state, row)
@@ -74,13 +75,17 @@ def _replay_row(state: ClusterState, row: JournalRow) -> None:
 
 def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> None:
     """Correct the service of a job for a start or an end at `at` that is about to be recorded at `now`."""
-    late_s, present = now - at, state.job_state(job)
+    present, attempts = state.job_state(job), job.attempts
     if kind == events.STARTED:
-        credit(state.tables, job.row, late_s)
-    elif present == JobState.RUNNING:
-        credit(state.tables, job.row, -late_s)
-    elif present == JobState.STOPPING and job.attempts.stop_asked is not None:  # charged until it was asked to stop
-        credit(state.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
+        credit(state.tables, job.row, now - at)
+        return
+    has_run = job.started is not None and job.started >= attempts.began  # else this attempt was charged nothing
+    charged_until = at
+    if present == JobState.RUNNING:
+        charged_until = now
+    elif present == JobState.STOPPING and has_run and attempts.stop_asked is not None:
+        charged_until = max(at, attempts.stop_asked)
+    credit(state.tables, job.row, at - charged_until)
 
 
 def keep_progress(job: Job, progress: JobProgress) -> None:
@@ -115,7 +120,7 @@ def _move_next(state: ClusterState, job: Job, array: Array) -> None:
 
 
 def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
-    kind, data = KINDS.get(row.kind, -1), row.data
+    kind, data = ENGINE_KINDS.get(row.kind, -1), row.data
     at, meaning = float(data.get("at", row.time)), row_meaning(row.kind, data)
     if kind == events.SUBMITTED:
         job.attempts.arrived_s = job.attempts.arrived_s if job.known else max(0.0, row.time - job.submitted)
@@ -152,8 +157,8 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
 
 def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) -> None:
     """Apply a row to the measured costs and the minimum run time of its job."""
-    kind, attempts, at = KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
-    heard = row.time - float(row.data.get(AWAY, 0.0))  # when a running manager would have had the report
+    kind, attempts, at = ENGINE_KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
+    heard = row.time - float(row.data.get(AWAY_S, 0.0))  # when a running manager would have had the report
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
@@ -214,24 +219,18 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | No
 
 
 def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
-    """Apply a row about nodes. Drained nodes take no jobs; from Closing until the next Opened, no node does."""
-    if row.kind in (DRAINED, RESUMED):
-        node = state.cluster.nodes.index(row.data["node"])
-        (state.drained.add if row.kind == DRAINED else state.drained.discard)(node)
-        (close_node if row.kind == DRAINED else open_node)(state.tables, node, row.time)
+    """Apply a row about nodes or the manager. An Opened row begins anew: the executor reports nodes that are away again."""
+    if row.kind in NODE_KINDS:
+        nodes.learn(state, row)
     elif row.kind in (CLOSING, OPENED):
         if row.kind == OPENED:
             turnover.move(state, turnover.cluster_in(row.data), bool(row.data.get("numbered")), row.time)
-        for node in range(len(state.cluster.nodes)):
-            if row.kind == CLOSING:
-                close_node(state.tables, node, row.time)
-            elif node not in state.drained and state.tables.nodes["closed"][node]:
-                open_node(state.tables, node, row.time)
+            state.away, state.low_disk = set(), ""
+        state.closing = row.kind == CLOSING
+        nodes.close_nodes(state, range(len(state.cluster.nodes)), row.time)
     elif row.kind in (RESERVED, UNRESERVED):
         state.teams.learn_bookings(row.data, row.time)
         state.teams.book(state.cluster.nodes, row.time)
-    elif row.kind in nodes.KINDS:
-        nodes.learn(state.tables, state.cluster.nodes, row)
     elif row.kind == RETIRED:
         turnover.retire(state, int(row.data["keep"]))
     elif row.kind == RECALLED:

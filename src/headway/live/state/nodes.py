@@ -1,44 +1,58 @@
-"""Nodes that Headway shares with others: what an executor reports of them, as facts of the journal.
+"""Nodes that take no jobs, and why: an operator drained the node, the executor reported it away, the disk is nearly full, or the manager is
+closing. A node takes jobs if none of these is true.
 
-Away: the node takes no jobs, for a reason outside of Headway. Back: it does again. Taken: others use this number of its GPUs. Nothing is
-stored beside the engine's tables: a closed node that no operator drained is away, and seats of others are marked in the ledger.
+GPUs that others use are marked in the engine's table of GPU slots.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headway.core.operations import close_node, open_node, set_withheld, withheld
-from headway.core.tables.state import State
+from headway.live.rows import AWAY, BACK, DISK_FREE, DISK_FULL, DRAINED, RESUMED, TAKEN
+from headway.live.state.cluster import ClusterState
 from headway.live.state.records import JournalRow, NodeReport
 
-AWAY, BACK, TAKEN = "Away", "Back", "Taken"
-KINDS = (AWAY, BACK, TAKEN)
 
-
-def node_changes(
-    tables: State, names: Sequence[str], drained: set[int], reports: Iterable[NodeReport]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The facts in what an executor reports, compared with the tables: kinds, each with its data."""
-    numbers = {name: number for number, name in enumerate(names)}
+def node_changes(state: ClusterState, reports: Iterable[NodeReport]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the differences between an executor's reports and the state: kinds of rows, each with its data."""
+    tables, numbers = state.tables, {name: number for number, name in enumerate(state.cluster.nodes)}
     known = [(numbers[report.node], report) for report in reports if report.node in numbers]
-    for node, report in known:
-        closed = bool(tables.nodes["closed"][node])
-        if report.away and not closed:
+    for _, report in known:
+        if report.away and report.node not in state.away:
             yield AWAY, {"node": report.node, "why": report.away}
-        elif not report.away and closed and node not in drained:
+        elif not report.away and report.node in state.away:
             yield BACK, {"node": report.node}
     now, free = withheld(tables).tolist(), tables.nodes["free"].tolist()
-    # What Headway itself has given out it cannot withhold: that follows once it is free.
+    # GPUs of running jobs cannot be withheld before they are free.
     wanted = {report.node: (min(report.taken, now[node] + free[node]), now[node]) for node, report in known}
     taken = {name: gpus for name, (gpus, before) in wanted.items() if gpus != before}
     if taken:
         yield TAKEN, {"gpus": taken}
 
 
-def learn(tables: State, names: Sequence[str], row: JournalRow) -> None:
-    """Take in such a fact."""
+def learn(state: ClusterState, row: JournalRow) -> None:
+    """Apply a row about nodes."""
+    names = state.cluster.nodes
     if row.kind == TAKEN:
-        set_withheld(tables, {names.index(name): int(gpus) for name, gpus in row.data["gpus"].items()}, row.time)
+        gpus = {names.index(name): int(count) for name, count in row.data["gpus"].items()}
+        set_withheld(state.tables, gpus, row.time)
+    elif row.kind in (DISK_FULL, DISK_FREE):
+        state.low_disk = row.data["why"] if row.kind == DISK_FULL else ""
+        close_nodes(state, range(len(names)), row.time)
     else:
-        change = close_node if row.kind == AWAY else open_node
-        change(tables, names.index(row.data["node"]), row.time)
+        closed = state.drained if row.kind in (DRAINED, RESUMED) else state.away
+        (closed.add if row.kind in (DRAINED, AWAY) else closed.discard)(row.data["node"])
+        close_nodes(state, [names.index(row.data["node"])], row.time)
+
+
+def close_nodes(state: ClusterState, nodes: Iterable[int], now: float) -> None:
+    """Close or open nodes in the engine's tables, so that they take jobs if nothing closes them."""
+    shut, names, closed = (
+        bool(state.closing or state.low_disk),
+        state.cluster.nodes,
+        state.tables.nodes["closed"].tolist(),
+    )
+    for node in nodes:
+        close = shut or names[node] in state.drained or names[node] in state.away
+        if close != bool(closed[node]):
+            (close_node if close else open_node)(state.tables, node, now)

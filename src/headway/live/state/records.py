@@ -4,30 +4,12 @@ The record of a job is changed by `learn` (state/learn.py), and by the job's own
 """
 
 from dataclasses import dataclass, field
-from enum import IntFlag
 from typing import Any
 
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
+from headway.live.rows import BLOCKER_REASONS, NOTHING, Blocker
 from headway.live.state.attempts import Attempts
-
-
-class Blocker(IntFlag):
-    """Reasons to withhold a job from the engine, one bit each, in the order in which `explain` names them."""
-
-    HELD = 1
-    DEPENDENCY = 2
-    ARRAY_LIMIT = 4
-    RETRY_BACKOFF = 8
-    NODE_DOWN = 16  # the cluster has become smaller than the job
-
-
-NOTHING = Blocker(0)
-# Their codes in `reasons.py`.
-BLOCKER_REASONS = {blocker: str(blocker.name).lower() for blocker in Blocker}
-
-# Why a job is being stopped: preempted or migrated by the policy, at the request of a person, or at its time limit.
-PREEMPT, CANCEL, TIME_UP, REQUEUE, HOLD, MIGRATE = "preempt", "cancel", "timeout", "requeue", "hold", "migrate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster, cluster_of
-from headway.core.operations import close_node, readmit
+from headway.core.operations import readmit
 from headway.core.tables.reseat import GONE, on_other_nodes
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
@@ -17,10 +17,10 @@ def retire(state: ClusterState, keep: int) -> None:
     """Remove ended jobs from the tables, but for the last `keep`."""
     for job_id in list(state.finished)[: max(0, len(state.finished) - keep)]:
         del state.finished[job_id]
+        state.past.retire(state.jobs[job_id])  # first: the job is known at every moment
         job = state.jobs.pop(job_id)
         state.demands.forget([job.spec])
         state.dependants.pop(job_id, None)
-        state.past.retire(job)
         if job.array_id is not None:
             array = state.arrays[job.array_id]
             array.kept -= 1
@@ -35,8 +35,8 @@ def retire(state: ClusterState, keep: int) -> None:
 def recall(state: ClusterState, archived: Archived) -> None:
     """Take a retired job back into the tables, as it was when it ended."""
     job = archived.job
-    state.past.recall(job)
     state.add(job)
+    state.past.recall(job)
     readmit(state.tables, job.row, archived.row, archived.receipt)
     state.count(job, False)
     state.finished[job.id] = None
@@ -89,8 +89,4 @@ def move(state: ClusterState, after: Cluster, numbered: bool, now: float) -> Non
         job.seats = tuple(int(moved[gpu]) for gpu in job.seats if moved[gpu] != GONE)
         nodes = [int(node_of[gpu]) for gpu in job.seats]
         job.places = tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
-    names = {before.nodes[node] for node in state.drained}
     state.cluster = after
-    state.drained = {node for node, name in enumerate(after.nodes) if name in names}
-    for node in state.drained:
-        close_node(state.tables, node, now)

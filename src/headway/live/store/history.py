@@ -10,11 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from headway.client.job import JobView
+from headway.live.rows import AWAY_SINCE, LATE
 from headway.live.store.integrity.checksum import insertion, sealed, verified
-
-AWAY_SINCE = "away_since"  # in an Opened row: when the manager before this one was last alive
-ARCHIVED = "archived"  # in a row Ended of the journal: the row of the finished job was written before
-LATE = "late"  # in a row of the journal: seconds since the engine was to be woken
 
 
 def finished(

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from headway.client.job import JobView
 from headway.errors import HeadwayError
-from headway.live.errors import JournalDamaged, JournalFailed
+from headway.live.errors import JournalDamaged, JournalFailed, Stopping
 from headway.live.state.records import JournalRow
 from headway.live.store.copies import free_name
 from headway.live.store.folder_lock import folder_lock
@@ -84,16 +84,10 @@ class Journal:
         self._ambiguous = False  # the files were removed during a commit: it may or may not be in them
         self._rescued = ""  # path of the copy that was made when the files were removed
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._closing, self._closed = threading.Lock(), False  # no work is queued once it is closed
         self.commits = 0
-        self._begin()
-
-    def _begin(self) -> None:
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
-
-    def _end(self) -> None:
-        self._queue.put(None)
-        self._thread.join()
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
@@ -111,9 +105,13 @@ class Journal:
     def commit_later(
         self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None
     ) -> Future[Any]:
-        """The same without waiting."""
+        """Let the journal's thread run `write` in a transaction; the future has its result, JournalFailed, or Stopping if closed."""
         done: Future[Any] = Future()
-        self._queue.put(_Work(write, after, done))
+        with self._closing:
+            if not self._closed:
+                self._queue.put(_Work(write, after, done))
+                return done
+        done.set_exception(Stopping())
         return done
 
     def append(
@@ -315,7 +313,10 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
-        self._end()
+        with self._closing:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
         if self.displaced:
             self._rescue()
         self._connection.close()

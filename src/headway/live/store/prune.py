@@ -18,6 +18,7 @@ from headway.live.errors import JournalFailed
 from headway.live.store.integrity.check import refuse_damage
 from headway.live.store.integrity.checksum import insertion, sealed, verified
 from headway.live.store.integrity.schema import require
+from headway.live.store.journal import Journal
 
 AT_ONCE = 500  # jobs in one transaction: a manager writes in between
 PRUNED = "pruned"  # instead of a command
@@ -56,6 +57,14 @@ def prune(data: Path, before: float, runs: bool = False) -> Pruned:
             file.execute("VACUUM")
             file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Pruned(len(old), folders, (data / "journal.db").stat().st_size)
+
+
+def was_pruned(journal: Journal, job_id: int) -> bool:
+    """Return whether the job file of an ended job was pruned, so that the job cannot run again."""
+    sql = """SELECT specs.* FROM jobs JOIN specs ON specs.id = jobs.spec WHERE jobs.id = ?
+        AND NOT EXISTS (SELECT 1 FROM finished WHERE finished.job = jobs.id)"""
+    texts = [verified("specs", row)[1] for row in journal.query(sql, job_id)]
+    return any(json.loads(text).get("run") == PRUNED for text in texts)
 
 
 def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | None]]:

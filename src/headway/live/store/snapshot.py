@@ -61,6 +61,9 @@ def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
         "finished": list(state.finished),
         "active": sorted(state.active),
         "drained": sorted(state.drained),
+        "away": sorted(state.away),
+        "low_disk": state.low_disk,
+        "closing": state.closing,
         "dependants": {str(job): sorted(others) for job, others in state.dependants.items()},
         "arrays": {str(first): [a.limit, len(a.tasks), a.active, a.next, a.kept] for first, a in state.arrays.items()},
         "past_arrays": {str(first): count for first, count in state.past.arrays.items()},
@@ -133,7 +136,9 @@ def load(state: ClusterState, made: StateSnapshot) -> int:
         state.by_row.append(decode(encoded, (user, specs[at], *rest)))
     state.jobs.update((job.id, job) for job in state.by_row)
     state.finished = dict.fromkeys(content["finished"])
-    state.active, state.drained = set(content["active"]), set(content["drained"])
+    state.active = set(content["active"])
+    state.drained, state.away = set(content["drained"]), set(content["away"])
+    state.low_disk, state.closing = content["low_disk"], content["closing"]
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
     state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content["reserved"])
     for job in state.active:

@@ -9,10 +9,9 @@ from headway.core.events import PROMISE
 from headway.job_state import JobState
 from headway.live.manager.lifecycle import alarms, block, stop, stop_attempt, unblock
 from headway.live.manager.steps import AdoptAttempt, Note, NotifyAttempt, Steps
+from headway.live.rows import OPENED, REQUEUE, Blocker
 from headway.live.state.cluster import ClusterState
 from headway.live.state.demands import lacks_nodes
-from headway.live.state.learn import OPENED
-from headway.live.state.records import REQUEUE, Blocker
 from headway.live.state.turnover import on_lost_gpus
 
 

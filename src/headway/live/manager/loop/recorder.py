@@ -26,11 +26,11 @@ from headway.live.manager.steps import (
 )
 from headway.live.measures import Measures
 from headway.live.queries.archive import finished_row
+from headway.live.rows import ARCHIVED, ENGINE_KINDS, LATE, RETIRED
 from headway.live.state.cluster import ClusterState
-from headway.live.state.facts import KINDS, data_of
-from headway.live.state.learn import RETIRED, charge, keep_progress, learn
+from headway.live.state.facts import data_of
+from headway.live.state.learn import charge, keep_progress, learn
 from headway.live.state.records import JournalRow
-from headway.live.store.history import ARCHIVED, LATE
 from headway.live.store.snapshot import capture
 from headway.live.store.snapshot_table import StateSnapshot
 
@@ -38,7 +38,10 @@ LATE_S = 0.002  # a round that begins at least this late says so in its first ro
 KEPT_FINISHED = 1000  # finished jobs that stay in memory; older jobs are retired when there are twice as many
 ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most this many rows
 ENDED = NAMES[events.ENDED]
-DATED = KINDS.keys() - {NAMES[events.EXPLAINED], NAMES[events.DEFERRED]}  # kinds that can say that a round was late
+DATED = ENGINE_KINDS.keys() - {
+    NAMES[events.EXPLAINED],
+    NAMES[events.DEFERRED],
+}  # kinds that can say that a round was late
 
 
 @dataclass(slots=True)

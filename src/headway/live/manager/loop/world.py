@@ -125,10 +125,7 @@ class LiveWorld:
             yield from lifecycle.submitted(self.state, self.state.jobs[self.inbox.arrivals.popleft()])
         while self.inbox.requests:
             yield from self._asked(self.inbox.requests.popleft(), now)
-        low = self._disk.look() if self._disk else ""
-        if low or self.state.low_disk:
-            yield from lifecycle.disk_checked(self.state, low)
-            self.state.low_disk = low
+        yield from lifecycle.disk_checked(self.state, self._disk.look() if self._disk else "")
 
     def _reported(self, now: float) -> Steps:
         """Yield the steps of reports of attempts, and of nodes if they changed or an attempt has ended."""

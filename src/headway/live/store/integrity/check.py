@@ -61,7 +61,7 @@ def problems(file: sqlite3.Connection) -> Iterator[str]:
 
 def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
     """Yield rows that this version does not understand, though their checksums are right: a newer version wrote them."""
-    from headway.live.state.learn import ALL_KINDS
+    from headway.live.rows import ALL_KINDS
 
     stored = (kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events"))
     kinds = [kind for kind in stored if kind not in ALL_KINDS]

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from headway.io.units import counted
 from headway.live.errors import JournalFailed
-from headway.live.state.learn import SALVAGED
+from headway.live.rows import SALVAGED
 from headway.live.store import snapshot
 from headway.live.store.copies import RECOVERED, free_name, set_aside
 from headway.live.store.folder_lock import folder_lock
