@@ -223,11 +223,11 @@ def test_an_adopted_attempt_can_be_stopped(make: Callable[[], Watch]) -> None:
 def test_a_new_journal_uses_the_numbers_of_a_lost_one_again(make: Callable[[], Watch]) -> None:
     """Job 1 of a journal that is gone is another job: it is not adopted, and its end is not the end of the new one."""
     before = make()
-    before.executor.restrict(("old",))
+    before.executor.journals = ("old",)
     before.executor.start(replace(launch("echo old; exit 3", 1), journal="old"))
     assert before.until(ENDED, 1).exit_code == 3
     after = make()
-    after.executor.restrict(("new",))
+    after.executor.journals = ("new",)
     after.executor.adopt(1, 1)
     assert after.until(ENDED, 1).lost
     after.seen.clear()

@@ -75,7 +75,11 @@ class Report:
 
 
 def not_started(launch: Launch, why: str) -> Report:
-    """Return the end of an attempt that did not begin: the job waits, and is tried again later."""
+    """Return the end of an attempt that did not begin: the job waits, and is tried again later.
+
+    The manager reports this, and `start_failed`, for a `start` that fails. An executor that starts attempts later, in a thread of its
+    own, calls them itself.
+    """
     return Report(ENDED, launch.job, launch.attempt, lost=True, never_ran=True, refused=True, message=why)
 
 
@@ -122,6 +126,7 @@ class Executor(ABC):
     `open` does. A subclass defines `start`, `stop` and `adopt`, and calls `tell` with what happens to its attempts.
     """
 
+    capabilities = Capabilities()  # `open` may set another value, if `enforced` depends on the machine
     fabric: Fabric | None = None  # the network between the nodes, if the executor knows it
     journals: tuple[str, ...] | None = None  # identities of the journals whose attempts may be adopted; None: any
 
@@ -130,11 +135,6 @@ class Executor(ABC):
         self.runs = self.data / "runs"
         self._reports: deque[Report] = deque()  # appending and popping are safe between threads
         self._wake: Callable[[], None] = lambda: None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return the features of this executor; a class attribute in most classes. `enforced` may change in `open`."""
-        return Capabilities()
 
     # ---- every executor defines these
 
@@ -203,10 +203,6 @@ class Executor(ABC):
         own = own_account()[1]
         if user != own:
             raise BadInput(f"this executor runs all jobs as {own}: jobs of {user!r} would have the rights of {own}")
-
-    def restrict(self, journals: tuple[str, ...]) -> None:
-        """Adopt only attempts of these journals."""
-        self.journals = journals
 
     def cap_logs(self, most_bytes: int) -> None:  # noqa: B027
         """Keep at most this much of each log; called only if the capability `log_cap` is declared."""

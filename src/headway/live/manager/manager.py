@@ -89,7 +89,7 @@ class Manager(Intake, Questions, ManagerCommands):
         try:
             last_seq, last = past.journal.last
             clock = resume_clock(past.journal.meta("clock"), last)
-            runs_jobs.restrict(past.identities)
+            runs_jobs.journals = past.identities
             world = LiveWorld(
                 past.state,
                 past.journal,

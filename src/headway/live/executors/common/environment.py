@@ -113,6 +113,24 @@ def rank_environment(launch: Launch, rank: int, folder: str, address: str, port:
     }
 
 
+def hook_environment(launch: Launch, folder: str) -> dict[str, str]:
+    """Return the variables of a prolog or epilog. None comes from the job file: these programs have the manager's rights."""
+    variables = {
+        "PATH": os.environ.get("PATH", USER_PATH),
+        "HEADWAY_USER": launch.user,
+        "HEADWAY_JOB_NAME": launch.spec.name,
+        "HEADWAY_JOB_ID": str(launch.job),
+        "HEADWAY_ATTEMPT": str(launch.attempt),
+        "HEADWAY_RUN": folder,
+        "HEADWAY_NODES": ",".join(dict.fromkeys(launch.nodes)),
+        "HEADWAY_GPUS": ",".join(map(str, launch.gpus)),
+    }
+    if "certificate.json" in launch.files:  # a slice of a fabric: scripts that set and remove its routes
+        files = {"CERTIFICATE": "certificate.json", "ROUTES": "routes.sh", "ROUTES_UNDO": "routes-undo.sh"}
+        variables |= {f"HEADWAY_{name}": os.path.join(folder, file) for name, file in files.items()}
+    return variables
+
+
 def free_port() -> int:
     """Return a TCP port of this machine that no process uses."""
     with socket.socket() as probe:

@@ -11,7 +11,7 @@ NOTICE = "notice.json"
 
 
 def journal_of(folder: Path) -> str | None:
-    """Return the identity of the journal that an attempt belongs to; None if there is no such attempt."""
+    """Return the identity of the journal that an attempt belongs to; None: there is no such attempt; "" if launch.json is damaged."""
     if not (folder / LAUNCH).exists():
         return None
     return str((whole_files.read(str(folder), LAUNCH) or {}).get("journal", ""))

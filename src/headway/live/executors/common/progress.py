@@ -14,7 +14,7 @@ MOST_WHOLE = 2**63
 
 
 def read_progress(path: Path, known_ns: int) -> tuple[JobProgress | None, int]:
-    """Return the report, or None if it has not changed since `known_ns`; and the time of its last change."""
+    """Return the report, or None if it has not changed since `known_ns` (first 0); and the time of its last change."""
     content, changed_ns = read_own(path)
     if content is None or changed_ns == known_ns:
         return None, known_ns

@@ -36,7 +36,7 @@ from headway.live.executors import (
     start_failed,
 )
 from headway.live.executors.common.account import account_of
-from headway.live.executors.common.environment import USER_PATH, free_port, user_environment
+from headway.live.executors.common.environment import free_port, hook_environment, user_environment
 from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside, write_notice
 from headway.live.executors.common.progress import read_progress
 from headway.live.executors.common.whole_files import flush_folder, read, write
@@ -54,11 +54,12 @@ from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.checks import checks
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
-from headway.live.executors.process.render import hooks_of, render
+from headway.live.executors.process.render import render
 from headway.live.executors.process.shim import LOST
 from headway.live.executors.process.system import stamp
 
 SHIM = Path(__file__).with_name("shim.py")
+HOOK_TIMEOUT_S = 60.0  # a prolog or an epilog that takes longer is killed, and counts as failed
 POLL_S = 0.5  # between two looks at all attempts
 KNOWN_LOGS = 2048  # attempts whose paths of logs are cached
 HOW = (
@@ -322,7 +323,9 @@ class ProcessExecutor(Executor):
         content["cwd"] = launch.spec.workdir or base["HOME"]
         content["journal"] = launch.journal
         content["log_cap_bytes"] = self.log_cap_bytes
-        content["hooks"] = hooks_of(launch, str(folder), os.environ.get("PATH", USER_PATH))
+        hooks = {"prolog": launch.prolog, "epilog": launch.epilog}
+        rest = {"timeout_s": HOOK_TIMEOUT_S, "env": hook_environment(launch, str(folder))}
+        content["hooks"] = {**hooks, **rest} if any(hooks.values()) else {}
         content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
         content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
         return content
