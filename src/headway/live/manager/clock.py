@@ -17,7 +17,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The name of this boot of the machine; empty where the system has none."""
+    """Return the identity of this boot of the machine; empty if the system has none."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -36,11 +36,11 @@ class Clock:
         return self.offset + time.monotonic()
 
     def saved(self) -> str:
-        """What the next manager needs to go on."""
+        """Return what `resume_clock` needs, as text."""
         return json.dumps({"offset": self.offset, "boot": self.boot, "before": self.before})
 
     def when(self, stamp: Stamp) -> float:
-        """When something was by this clock that was written down on the same machine; of boots long gone, by the wall clock."""
+        """Return the time of a stamp from this machine; by the wall clock if its boot is not remembered."""
         for boot, offset in ((self.boot, self.offset), *self.before):
             if boot and boot == stamp.boot:
                 return offset + stamp.monotonic
@@ -48,7 +48,7 @@ class Clock:
 
 
 def resume_clock(saved: str | None, last: float) -> Clock:
-    """Go on with the clock of the manager before this one; after a reboot, start at the wall clock, but never before `last`."""
+    """Return the clock of the last manager; after a reboot, one that starts at the wall clock, but not before `last`."""
     boot, before = boot_id(), json.loads(saved) if saved else {}
     same_boot = boot and before.get("boot") == boot
     offset = float(before["offset"]) if same_boot else time.time() - time.monotonic()

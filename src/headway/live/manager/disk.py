@@ -18,7 +18,7 @@ MORE: Final = 1.1  # jobs are started again when this multiple of the floor is f
 
 
 def free_bytes(folder: Path) -> int:
-    """What the manager can still write there."""
+    """Return the bytes that the manager can still write to a folder."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize
 
@@ -32,7 +32,7 @@ class Disk:
         self._looked, self._low = -LOOK_S, False
 
     def look(self) -> str:
-        """Why nothing is to be started, or nothing."""
+        """Return why no job is started; empty if the disk has room."""
         if time.monotonic() - self._looked >= LOOK_S:
             self._looked = time.monotonic()
             with contextlib.suppress(OSError):  # the folder cannot be reached: the health check of the journal says so

@@ -118,7 +118,7 @@ def job_reported(state: ClusterState, job_id: int, attempt: int, values: dict[st
 
 
 def progressed(state: ClusterState, job: Job, progress: JobProgress, now: float) -> Steps:
-    """Take in the progress of a job. First steps and checkpoints go to the journal at once, other reports every PROGRESS_ROW_S."""
+    """Keep the progress of a job. Write first steps and checkpoints at once, other reports every PROGRESS_ROW_S."""
     saved = progress.checkpointed is not None and progress.checkpointed != job.progress.checkpointed
     first = job.attempts.stepped is None and progress.step is not None
     is_news, left_before = saved or first or not job.attempts.reports, job.attempts.believed_s
@@ -357,7 +357,7 @@ def closed(state: ClusterState) -> Steps:
 
 
 def recall(state: ClusterState, job_id: int, archived: Archived | None) -> Steps:
-    """Take a retired job back into memory, from its row of finished jobs."""
+    """Return a retired job to memory, from its row of finished jobs."""
     if archived is None:
         raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
     state.check_more(archived.job.spec, archived.job.user, 1)

@@ -50,7 +50,7 @@ class Mean:
 
     @property
     def value(self) -> float:
-        """The mean; 0 while nothing was measured."""
+        """Return the mean; 0 while nothing was measured."""
         return self.total / self.count if self.count else 0.0
 
 
@@ -84,19 +84,19 @@ class Attempts:
     present: tuple[float, float] = (0.0, 0.0)  # the beginning of its span
 
     def start(self, now: float) -> None:
-        """An attempt is started."""
+        """Begin an attempt."""
         self.began, self.runs, self.gained = now, True, False
         self.stepped = self.stop_asked = None
 
     def started(self, now: float, heard: float) -> None:
-        """Its processes run, which was heard a little later. Of a job that says nothing of itself no more can be known of its start."""
+        """Note that the processes run since `now`, as the manager heard at `heard`. Without progress reports, this ends the start."""
         self.launch = self.launch.plus(now - self.began)
         self.present = (now - self.began, heard - now)
         if not self.reports:
             self.resume = self.resume.plus(now - self.began)
 
     def progressed(self, step: int | None, total: int | None, now: float, ran_s: float = 0.0) -> None:
-        """It reported its progress, having run for so long in all."""
+        """Note progress that a job reported; it had run for `ran_s` seconds in all attempts."""
         self._note(step, total, now)
         left_s = self.left_s(None)
         if left_s is None:
@@ -123,11 +123,11 @@ class Attempts:
             self.furthest, self.gained = step, True
 
     def stop(self, now: float) -> None:
-        """It is asked to stop."""
+        """Note that the attempt was asked to stop."""
         self.stop_asked = now
 
     def over(self, now: float, heard: float, preempted: bool) -> None:
-        """The attempt is over, which was heard a little later."""
+        """End the attempt, as the manager heard at `heard`."""
         if len(self.spans) < MOST_SPANS:
             save = -1.0 if self.stop_asked is None else max(0.0, now - self.stop_asked)
             self.spans = (*self.spans, (*self.present, save, max(0.0, heard - now)))
@@ -144,7 +144,7 @@ class Attempts:
         self.runs = False
 
     def stopping_s(self, now: float) -> float:
-        """Seconds that it has spent stopping, in all attempts."""
+        """Return the seconds that the job has spent stopping, in all attempts."""
         present = now - self.stop_asked if self.runs and self.stop_asked is not None else 0.0
         return self.save.total + max(0.0, present)
 
@@ -154,7 +154,7 @@ class Attempts:
         return self.runs and self.reports and self.stepped is None
 
     def min_runtime(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
-        """The minimum run time of the present attempt, or of the next, beside what follows from its costs; infinity: never preempted.
+        """Return the minimum run time of the present or next attempt, before its costs are added; infinity: never preempted.
 
         `least_s` is the policy's own, for jobs of which it is not known how much is left.
         """
@@ -171,12 +171,12 @@ class Attempts:
 
     @property
     def believed_s(self) -> float | None:
-        """Seconds that it runs yet, as far as a policy counts on it: not where it came to need far more steps or time than it said."""
+        """Return the remaining seconds that a policy may count on; None if the job has revised its steps or its time too far."""
         wrong = self.wrong or (self.total is not None and self.total > MOST_REVISED * (self.claimed or self.total))
         return None if wrong else self.left_s(None)
 
     def left_s(self, step: int | None) -> float | None:
-        """Seconds that it runs yet by its own reports, if it has said enough; `step` is its last, be it in the journal yet or not."""
+        """Return the remaining seconds by the job's reports, or None; `step` is its last step, in the journal or not."""
         if self.total is None or self.step_s is None:
             return None
         return max(0.0, (self.total - max(self.furthest, step or 0)) * self.step_s)

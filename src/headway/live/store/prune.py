@@ -35,7 +35,7 @@ class Pruned:
 
 
 def old_jobs(data: Path, before: float) -> int:
-    """How many jobs of a data folder ended before a moment (seconds since 1970), and were not run again."""
+    """Return the number of jobs that ended before a time (seconds since 1970) and were not run again."""
     with _opened(data) as file:
         return len(_old(file, before))
 
@@ -68,7 +68,7 @@ def was_pruned(journal: Journal, job_id: int) -> bool:
 
 
 def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | None]]:
-    """Jobs that ended before and have not been run again since, each with its spec and its array."""
+    """Return the jobs that ended before a time and were not run again, each with its spec and its array."""
     sql = """SELECT job FROM events WHERE kind IN ('Submitted', 'Ended') GROUP BY job
         HAVING max(seq) = max(CASE kind WHEN 'Submitted' THEN seq END)"""
     active = {job for (job,) in file.execute(sql)}
@@ -78,7 +78,7 @@ def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | 
 
 
 def _whole_arrays(file: sqlite3.Connection, before: float) -> set[int]:
-    """The specs of arrays all of whose tasks ended before: tasks share one."""
+    """Return the specs of arrays whose tasks all ended before a time: tasks share a spec."""
     sql = """SELECT min(spec) FROM jobs LEFT JOIN finished ON finished.job = jobs.id AND ended < ? WHERE array_id IS NOT NULL
         GROUP BY array_id HAVING count(*) = count(finished.job)"""
     return {spec for (spec,) in file.execute(sql, (before,))}
@@ -108,7 +108,7 @@ def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
 
 
 def _without_content(text: str) -> str:
-    """A job file that is scheduled in the same way, and says nothing of what it ran."""
+    """Return a job file with the same scheduling and without what it ran."""
     content: dict[str, Any] = json.loads(text)
     return json.dumps({**{name: value for name, value in content.items() if name not in SECRET}, "run": PRUNED})
 

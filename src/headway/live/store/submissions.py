@@ -68,7 +68,7 @@ def insert_all(
 def _given_before(
     connection: sqlite3.Connection, each: Submission, by_key: dict[tuple[str, str | None], Submission]
 ) -> bool:
-    """Whether its key has given numbers already, which it gets again; WrongState if that was for another job."""
+    """Return whether the key has numbers already, and set them; WrongState if they are of another job."""
     if each.key is None:
         return False
     if twin := by_key.get((each.user, each.key)):
