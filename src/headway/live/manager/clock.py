@@ -1,8 +1,8 @@
 """The clock of a manager: seconds since 1970 that never go backwards and never jump.
 
-Wall clocks are set by people and by NTP; service counts must not follow. So the wall clock is read once, and the time since then comes
-from the monotonic clock. The offset between the two is kept with the journal: a manager restarted on the same boot goes on without a
-seam, and jobs that ran while it was down are credited with exactly the seconds they ran.
+People and NTP set wall clocks; attained service must not jump with them. So the wall clock is read once, and the monotonic clock gives the
+time since then. The journal keeps the offset between the two clocks. A manager that restarts on the same boot uses the same offset: jobs
+that ran while no manager ran are charged for exactly the seconds they ran.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headway.live.executors import Stamp
 
-MOST_BOOTS = 8  # of which a job's end may be read yet
+MOST_BOOTS = 8  # that are remembered, to read when a job ended
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -26,7 +26,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A clock to call for the time. `offset` turns the monotonic clock into seconds since 1970."""
+    """The time, when called. `offset` turns the monotonic clock into seconds since 1970."""
 
     offset: float
     boot: str

@@ -45,7 +45,7 @@ NOT_OFFERED: Final = frozenset({JobState.FUTURE, JobState.HELD})
 
 @dataclass(slots=True)
 class Array:
-    """The tasks of an array, how many may be active at once, and how many are."""
+    """The tasks of an array, the limit of active tasks, and their number."""
 
     limit: int | None
     tasks: range  # their numbers

@@ -1,7 +1,7 @@
 """Pruning: remove jobs that ended long ago from the archive, and their commands from the journal. Works while a manager runs.
 
-The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. What is
-dropped is what `history` and `show` tell of a job, its command, its environment and, if asked for, its folder with logs.
+The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. Pruning
+removes what `history` and `show` say of a job, its command, its environment and, on request, its folder with logs.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from headway.live.store.integrity.schema import require
 from headway.live.store.journal import Journal
 
 AT_ONCE = 500  # jobs in one transaction: a manager writes in between
-PRUNED = "pruned"  # instead of a command
+PRUNED = "pruned"  # in place of a command
 SECRET = ("command", "envs", "workdir", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many jobs were forgotten, how many folders were removed, and the size of the file afterwards."""
+    """The number of pruned jobs and removed folders, and the size of the file afterwards."""
 
     jobs: int
     folders: int
@@ -41,7 +41,7 @@ def old_jobs(data: Path, before: float) -> int:
 
 
 def prune(data: Path, before: float, runs: bool = False) -> Pruned:
-    """Forget them, with their run folders if wanted."""
+    """Prune these jobs; `runs`: with their run folders."""
     folders = 0
     with _opened(data) as file:
         old, specs = _old(file, before), _whole_arrays(file, before)
@@ -99,7 +99,7 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
-    """Drop what these job files ran."""
+    """Remove what these job files ran."""
     for spec in dict.fromkeys(specs):
         row = file.execute("SELECT * FROM specs WHERE id = ?", (spec,)).fetchone()
         if row:
@@ -114,7 +114,7 @@ def _without_content(text: str) -> str:
 
 
 def _remove(folder: Path) -> bool:
-    """Remove the folder of a job; links in it are not followed."""
+    """Remove the folder of a job without following links; return whether it is gone."""
     if not folder.is_dir() or folder.is_symlink():
         return False
     shutil.rmtree(folder, ignore_errors=True)
