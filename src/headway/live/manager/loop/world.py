@@ -120,7 +120,7 @@ class LiveWorld:
         while (j := int(due(self.state.tables, now))) >= 0:
             yield Event(CROSSED, j)
         while alarm := self.recorder.next_alarm(now):
-            yield from lifecycle.rang(self.state, alarm, now)
+            yield from lifecycle.alarm_rang(self.state, alarm, now)
         while self.inbox.arrivals:
             yield from lifecycle.submitted(self.state, self.state.jobs[self.inbox.arrivals.popleft()])
         while self.inbox.requests:
