@@ -15,6 +15,7 @@ from headway.live.manager.loop.opening import opened as opening
 from headway.live.manager.loop.recorder import Recorder
 from headway.live.manager.steps import Note, Steps
 from headway.live.state.cluster import ClusterState
+from headway.live.state.learn import replay
 from headway.live.store.snapshot import capture, load
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -52,10 +53,14 @@ class Nodes:
         self.take(opening(self.state, on, RULES, False))
 
     def closed(self) -> list[str]:
-        """The nodes that take no jobs; a snapshot has the same."""
-        loaded = empty()
+        """The nodes that take no jobs; a snapshot and the journal have the same."""
+        loaded, replayed = empty(), empty()
         load(loaded, capture(self.state)())
-        assert (loaded.tables.nodes["closed"] == self.state.tables.nodes["closed"]).all()
+        replay(replayed, self.recorder.round.rows)
+        for again in (loaded, replayed):
+            assert again.tables.nodes["closed"].tolist() == self.state.tables.nodes["closed"].tolist()
+            assert (again.drained, again.away) == (self.state.drained, self.state.away)
+            assert (again.low_disk, again.closing) == (self.state.low_disk, self.state.closing)
         shut = self.state.tables.nodes["closed"].tolist()
         return [name for name, closed in zip(self.state.cluster.nodes, shut, strict=True) if closed]
 

@@ -98,7 +98,7 @@ class Driven:
         """Ring the alarms that are due."""
         rows = []
         while alarm := self.recorder.next_alarm(self.now):
-            rows += self.rows(lifecycle.rang(self.state, alarm, self.now))
+            rows += self.rows(lifecycle.alarm_rang(self.state, alarm, self.now))
         return rows
 
 

@@ -1,8 +1,8 @@
 """The clock of a manager: seconds since 1970 that never go backwards and never jump.
 
-Wall clocks are set by people and by NTP; service counts must not follow. So the wall clock is read once, and the time since then comes
-from the monotonic clock. The offset between the two is kept with the journal: a manager restarted on the same boot goes on without a
-seam, and jobs that ran while it was down are credited with exactly the seconds they ran.
+People and NTP set wall clocks; attained service must not jump with them. So the wall clock is read once, and the monotonic clock gives the
+time since then. The journal keeps the offset between the two clocks. A manager that restarts on the same boot uses the same offset: jobs
+that ran while no manager ran are charged for exactly the seconds they ran.
 """
 
 import json
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from headway.live.executors import Stamp
 
-MOST_BOOTS = 8  # of which a job's end may be read yet
+MOST_BOOTS = 8  # that are remembered, to read when a job ended
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The name of this boot of the machine; empty where the system has none."""
+    """Return the identity of this boot of the machine; empty if the system has none."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -26,7 +26,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A clock to call for the time. `offset` turns the monotonic clock into seconds since 1970."""
+    """The time, when called. `offset` turns the monotonic clock into seconds since 1970."""
 
     offset: float
     boot: str
@@ -36,11 +36,11 @@ class Clock:
         return self.offset + time.monotonic()
 
     def saved(self) -> str:
-        """What the next manager needs to go on."""
+        """Return what `resume_clock` needs, as text."""
         return json.dumps({"offset": self.offset, "boot": self.boot, "before": self.before})
 
     def when(self, stamp: Stamp) -> float:
-        """When something was by this clock that was written down on the same machine; of boots long gone, by the wall clock."""
+        """Return the time of a stamp from this machine; by the wall clock if its boot is not remembered."""
         for boot, offset in ((self.boot, self.offset), *self.before):
             if boot and boot == stamp.boot:
                 return offset + stamp.monotonic
@@ -48,7 +48,7 @@ class Clock:
 
 
 def resume_clock(saved: str | None, last: float) -> Clock:
-    """Go on with the clock of the manager before this one; after a reboot, start at the wall clock, but never before `last`."""
+    """Return the clock of the last manager; after a reboot, one that starts at the wall clock, but not before `last`."""
     boot, before = boot_id(), json.loads(saved) if saved else {}
     same_boot = boot and before.get("boot") == boot
     offset = float(before["offset"]) if same_boot else time.time() - time.monotonic()

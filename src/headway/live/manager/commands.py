@@ -111,6 +111,6 @@ class ManagerCommands(WorldAccess):
                 raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
 
     def report(self, job_id: int, attempt: int, **fields: float | None) -> None:
-        """Take in the progress that a job reports (the fields of Progress); drop a report of an earlier attempt."""
+        """Keep the progress that a job reports (fields of JobProgress); drop a report of an earlier attempt."""
         values = {name: value for name, value in fields.items() if value is not None}
         self._world.ask(lambda now: lifecycle.job_reported(self._state, job_id, attempt, values, now))

@@ -1,7 +1,7 @@
 """Free space on the journal's disk, which jobs may fill.
 
-Below a floor nothing more is started, so that what runs is all that can take more; and a file of some size is kept there, which is given
-up when the disk is full, so that the ends of jobs can still be written down. A quota per user would be better, and is the operator's.
+Below a floor no job is started, so that only running jobs can use more space. A reserve file is removed when the disk is full: then the
+journal can still record the ends of jobs. A quota per user would be better; only the operator can set one.
 """
 
 import contextlib
@@ -11,20 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-LOOK_S: Final = 2.0  # between two looks
+LOOK_S: Final = 2.0  # between two checks
 RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 64 * 1024 * 1024  # the ends of some hundred thousand jobs
-MORE: Final = 1.1  # jobs are started again when this multiple of the floor is free, to avoid switching on and off
+MORE: Final = 1.1  # jobs start again when this multiple of the floor is free: no flicker around the floor
 
 
 def free_bytes(folder: Path) -> int:
-    """What the manager can still write there."""
+    """Return the bytes that the manager can still write to a folder."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize
 
 
 class Disk:
-    """Looks at the disk of a folder now and then."""
+    """Watches the free space of a folder's disk."""
 
     def __init__(self, folder: Path, least_bytes: int, free: Callable[[Path], int] = free_bytes) -> None:
         self.folder, self.least_bytes, self._free = folder, least_bytes, free
@@ -32,7 +32,7 @@ class Disk:
         self._looked, self._low = -LOOK_S, False
 
     def look(self) -> str:
-        """Why nothing is to be started, or nothing."""
+        """Return why no job is started; empty if the disk has room."""
         if time.monotonic() - self._looked >= LOOK_S:
             self._looked = time.monotonic()
             with contextlib.suppress(OSError):  # the folder cannot be reached: the health check of the journal says so
@@ -51,10 +51,10 @@ class Disk:
             self._keep_reserve()
 
     def _keep_reserve(self) -> None:
-        """Make it, or what is missing of it: who made it may have been killed half-way."""
+        """Make the reserve, or complete one that a killed manager left unfinished."""
         if self.reserve.exists() and self.reserve.stat().st_size >= RESERVE_BYTES:
             return
-        with contextlib.suppress(OSError):  # without it things go on as they would have
+        with contextlib.suppress(OSError):  # without a reserve, a full disk stops the journal sooner
             descriptor = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
@@ -62,6 +62,6 @@ class Disk:
                 os.close(descriptor)
 
     def give_up_reserve(self) -> None:
-        """Let the journal have what was kept for it."""
+        """Remove the reserve, so that the journal has its space."""
         with contextlib.suppress(OSError):
             self.reserve.unlink()

@@ -102,7 +102,7 @@ def _attempt_over(
 
 
 def _when(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
-    """Return the fields of a start's or an end's row that say when it happened; none if that is not known."""
+    """Return the fields of a row that say when a start or an end happened; none if that is not known."""
     if at is None:
         return {}
     at = min(max(at, job.attempts.began, job.started or 0.0), now)  # a report may be later than the round's time
@@ -118,7 +118,7 @@ def job_reported(state: ClusterState, job_id: int, attempt: int, values: dict[st
 
 
 def progressed(state: ClusterState, job: Job, progress: JobProgress, now: float) -> Steps:
-    """Take in the progress of a job. First steps and checkpoints go to the journal at once, other reports every PROGRESS_ROW_S."""
+    """Keep the progress of a job. Write first steps and checkpoints at once, other reports every PROGRESS_ROW_S."""
     saved = progress.checkpointed is not None and progress.checkpointed != job.progress.checkpointed
     first = job.attempts.stepped is None and progress.step is not None
     is_news, left_before = saved or first or not job.attempts.reports, job.attempts.believed_s
@@ -155,22 +155,22 @@ def disk_checked(state: ClusterState, low: str) -> Steps:
 # ---- ends, arrivals and blockers
 
 
-def ended(state: ClusterState, job: Job, how: JobState, data: dict[str, Any]) -> Steps:
+def ended(state: ClusterState, job: Job, final: JobState, data: dict[str, Any]) -> Steps:
     """End a job, then release or cancel its dependants, iteratively: chains can be thousands of jobs long."""
-    over: deque[tuple[Job, JobState, dict[str, Any]]] = deque([(job, how, data)])
-    while over:
-        job, how, data = over.popleft()
+    ends: deque[tuple[Job, JobState, dict[str, Any]]] = deque([(job, final, data)])
+    while ends:
+        job, final, data = ends.popleft()
         if job.final:
-            continue  # it followed two jobs that ended
-        waiting = sorted(state.dependants.get(job.id, ()))  # the record of the end removes them
-        yield Fact(events.ENDED, job.row, {**data, "state": how.name})
-        for other in filter(None, map(state.jobs.get, waiting)):
-            if not other.blockers & Blocker.DEPENDENCY:
+            continue  # it depended on two jobs that ended
+        dependants = sorted(state.dependants.get(job.id, ()))  # the row of the end removes them
+        yield Fact(events.ENDED, job.row, {**data, "state": final.name})
+        for dependant in filter(None, map(state.jobs.get, dependants)):
+            if not dependant.blockers & Blocker.DEPENDENCY:
                 continue  # it has ended, or was released
-            if why := state.unmet(other, job):
-                over.append((other, JobState.CANCELLED, {"message": why}))
-            elif not other.waits_for:
-                yield from unblock(state, other, Blocker.DEPENDENCY)
+            if why := state.unmet(dependant, job):
+                ends.append((dependant, JobState.CANCELLED, {"message": why}))
+            elif not dependant.waits_for:
+                yield from unblock(state, dependant, Blocker.DEPENDENCY)
         if job.array_id is not None:
             yield from _next_of_array(state, job.array_id)
 
@@ -188,7 +188,7 @@ def _next_of_array(state: ClusterState, array_id: int) -> Steps:
 def submitted(state: ClusterState, job: Job) -> Steps:
     """Hand an accepted job to the engine, and block it if it waits for other jobs or is held."""
     yield Event(events.SUBMITTED, job.row)
-    if why := state.unmet(job):  # the other job failed before this one came
+    if why := state.unmet(job):  # the other job ended before this one was submitted
         yield from ended(state, job, JobState.CANCELLED, {"message": why})
         return
     blockers = _too_large(state, job) | (Blocker.DEPENDENCY if job.waits_for else NOTHING)
@@ -243,11 +243,11 @@ def alarms(state: ClusterState, job: Job, now: float) -> Iterator[SetAlarm]:
         yield SetAlarm(now + (limit_s - state.run_s(job, now)), TIME_LIMIT, job.id, state.attempt(job))
 
 
-def rang(state: ClusterState, alarm: SetAlarm, now: float) -> Steps:
+def alarm_rang(state: ClusterState, alarm: SetAlarm, now: float) -> Steps:
     """Release a job whose back-off is over, or stop an attempt whose time is up."""
     job = state.jobs.get(alarm.job)
     if job is None:
-        return  # it has ended, and is retired
+        return  # the job has ended and is retired
     if alarm.why == RETRY:
         if job.not_before <= now:
             yield from unblock(state, job, Blocker.RETRY_BACKOFF)
@@ -357,7 +357,7 @@ def closed(state: ClusterState) -> Steps:
 
 
 def recall(state: ClusterState, job_id: int, archived: Archived | None) -> Steps:
-    """Take a retired job back into memory, from its row of finished jobs."""
+    """Return a retired job to memory, from its row of finished jobs."""
     if archived is None:
         raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
     state.check_more(archived.job.spec, archived.job.user, 1)

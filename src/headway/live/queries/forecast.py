@@ -149,7 +149,9 @@ class Forecast:
             if job.attempts.waits_for_step:  # which no simulated job reports
                 given = requested_min_runtime(job.spec, state.min_runtimes)
                 set_min_runtime(
-                    self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given, state.auto_min_runtime_s)
+                    self.engine.state,
+                    job.row,
+                    job.attempts.min_runtime_once_stepped(job.spec, given, state.auto_min_runtime_s),
                 )
 
     def run(self) -> DryRun:

@@ -13,17 +13,17 @@ import numpy as np
 from headway.core.keys import AUTO_MULTIPLE
 from headway.live.jobfile.spec import JobSpec
 
-STARTS_WITHIN_S: Final = 600.0  # a start that takes longer to its first step is not waited for
-# A job that comes to need more than so many times the steps it said first is not believed, nor one that comes to run for so many times as
-# long as it said when it had run for SETTLED_S.
+STARTS_WITHIN_S: Final = 600.0  # an attempt without a first step is protected for at most this time
+# A policy ignores the remaining time of a job that needs more than this multiple of the steps it first reported, or runs for more than this
+# multiple of the time that followed from its reports when it had run for SETTLED_S.
 MOST_REVISED: Final = 2
 SETTLED_S: Final = 600.0
-SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
+SHORTEST_MIN_RUNTIME_S: Final = 1.0  # of auto, also before a measurement: starting and stopping processes takes time
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
-MOST_SPANS: Final = 32  # attempts of a job that are remembered one by one
-# Of one attempt, seconds: from Start until it ran, until that was heard, from Stop until it was gone (-1: it ended by itself), until that
-# was heard. A replay lives through them again.
+MOST_SPANS: Final = 32  # attempts of a job whose times are kept
+# Seconds of one attempt, for replays: from Start until it ran, until the manager heard; from Stop until its end (-1: it was not stopped),
+# until the manager heard.
 Span = tuple[float, float, float, float]
 
 
@@ -37,9 +37,7 @@ def requested_min_runtime(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of what was measured. Jobs that have measured nothing share one: ten thousand wait at times, and each object is looked
-    through when Python looks for garbage.
-    """
+    """The mean of measured values. Jobs without a measurement share NOT_MEASURED: fewer objects for the garbage collector to visit."""
 
     total: float = 0.0
     count: int = 0
@@ -50,7 +48,7 @@ class Mean:
 
     @property
     def value(self) -> float:
-        """The mean; 0 while nothing was measured."""
+        """Return the mean; 0 while nothing was measured."""
         return self.total / self.count if self.count else 0.0
 
 
@@ -59,44 +57,44 @@ NOT_MEASURED: Final = Mean()
 
 @dataclass(slots=True)
 class Attempts:
-    """What the attempts of one job took so far."""
+    """Measured times and progress of the attempts of one job."""
 
     save: Mean = NOT_MEASURED  # seconds from Stop to Stopped
     resume: Mean = NOT_MEASURED  # seconds from Start to the first step
-    launch: Mean = NOT_MEASURED  # of these, to Started: it holds GPUs and does not run yet
-    arrived_s: float = 0.0  # until the engine had it, from its submission
-    spans: tuple[Span, ...] = ()  # of its first attempts, one by one
-    reports: bool = False  # it is known to report its progress
-    silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
-    furthest: int = -1  # the furthest step that it reported
+    launch: Mean = NOT_MEASURED  # of these, until Started: the job holds GPUs and does not run yet
+    arrived_s: float = 0.0  # seconds from the submission until the engine recorded it
+    spans: tuple[Span, ...] = ()  # of the first attempts
+    reports: bool = False  # the job reports its progress
+    silent: bool = False  # the job announced reports, but an attempt had no first step within STARTS_WITHIN_S
+    furthest: int = -1  # the highest step that was reported
     total: int | None = None  # steps in all
-    claimed: int | None = None  # the same as it was said first
+    claimed: int | None = None  # the first value of `total`
     step_s: float | None = None  # seconds per step
-    whole_s: float | None = None  # seconds that it runs in all, as its reports had it when it had run for SETTLED_S
-    wrong: bool = False  # it came to run for far longer
-    doubled_s: float = 0.0  # the turn that the next attempt has at least
-    runs: bool = False  # the present attempt, which
-    began: float = 0.0  # was started then,
-    first_step: int = 0  # reported this step first,
-    stepped: float | None = None  # then,
-    gained: bool = False  # got beyond the furthest step of those before it,
-    stop_asked: float | None = None  # and was asked to stop then
-    present: tuple[float, float] = (0.0, 0.0)  # the beginning of its span
+    whole_s: float | None = None  # expected seconds of all attempts, as reported when the job had run for SETTLED_S
+    wrong: bool = False  # the job runs for far longer than `whole_s`
+    doubled_s: float = 0.0  # least minimum run time of the next attempt
+    runs: bool = False  # an attempt is under way; the fields below are about it
+    began: float = 0.0  # time of its Start
+    first_step: int = 0  # the first step that it reported
+    stepped: float | None = None  # time of its first step
+    gained: bool = False  # it got beyond the highest step of earlier attempts
+    stop_asked: float | None = None  # time of its Stop
+    present: tuple[float, float] = (0.0, 0.0)  # the first two values of its span
 
     def start(self, now: float) -> None:
-        """An attempt is started."""
+        """Begin an attempt."""
         self.began, self.runs, self.gained = now, True, False
         self.stepped = self.stop_asked = None
 
     def started(self, now: float, heard: float) -> None:
-        """Its processes run, which was heard a little later. Of a job that says nothing of itself no more can be known of its start."""
+        """Note that the processes run since `now`, as the manager heard at `heard`. Without progress reports, this ends the start."""
         self.launch = self.launch.plus(now - self.began)
         self.present = (now - self.began, heard - now)
         if not self.reports:
             self.resume = self.resume.plus(now - self.began)
 
     def progressed(self, step: int | None, total: int | None, now: float, ran_s: float = 0.0) -> None:
-        """It reported its progress, having run for so long in all."""
+        """Note progress that a job reported; it had run for `ran_s` seconds in all attempts."""
         self._note(step, total, now)
         left_s = self.left_s(None)
         if left_s is None:
@@ -123,11 +121,11 @@ class Attempts:
             self.furthest, self.gained = step, True
 
     def stop(self, now: float) -> None:
-        """It is asked to stop."""
+        """Note that the attempt was asked to stop."""
         self.stop_asked = now
 
     def over(self, now: float, heard: float, preempted: bool) -> None:
-        """The attempt is over, which was heard a little later."""
+        """End the attempt, as the manager heard at `heard`."""
         if len(self.spans) < MOST_SPANS:
             save = -1.0 if self.stop_asked is None else max(0.0, now - self.stop_asked)
             self.spans = (*self.spans, (*self.present, save, max(0.0, heard - now)))
@@ -137,14 +135,14 @@ class Attempts:
         if self.gained:
             self.doubled_s = 0.0
         elif preempted:
-            turn_s = max(self.doubled_s, AUTO_MULTIPLE * (self.save.value + self.resume.value), SHORTEST_TURN_S)
-            self.doubled_s = min(STARTS_WITHIN_S, 2.0 * turn_s)
+            least_s = max(self.doubled_s, AUTO_MULTIPLE * (self.save.value + self.resume.value), SHORTEST_MIN_RUNTIME_S)
+            self.doubled_s = min(STARTS_WITHIN_S, 2.0 * least_s)
         if self.stop_asked is not None:
             self.save = self.save.plus(max(0.0, now - self.stop_asked))
         self.runs = False
 
     def stopping_s(self, now: float) -> float:
-        """Seconds that it has spent stopping, in all attempts."""
+        """Return the seconds that the job has spent stopping, in all attempts."""
         present = now - self.stop_asked if self.runs and self.stop_asked is not None else 0.0
         return self.save.total + max(0.0, present)
 
@@ -154,29 +152,29 @@ class Attempts:
         return self.runs and self.reports and self.stepped is None
 
     def min_runtime(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
-        """The minimum run time of the present attempt, or of the next, beside what follows from its costs; infinity: never preempted.
+        """Return the minimum run time of the present or next attempt, before its costs are added; infinity: never preempted.
 
         `least_s` is the policy's own, for jobs of which it is not known how much is left.
         """
-        least = self.next_turn_s(spec, given, least_s)
+        least = self.min_runtime_once_stepped(spec, given, least_s)
         return max(least, STARTS_WITHIN_S) if self.waits_for_step else least
 
-    def next_turn_s(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
+    def min_runtime_once_stepped(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
         """Return the minimum run time of an attempt that has reported its first step."""
         if not spec.may_preempt:
             return np.inf
         if given is not None:
             return given
-        return max(self.doubled_s, SHORTEST_TURN_S, least_s if self.believed_s is None else 0.0)
+        return max(self.doubled_s, SHORTEST_MIN_RUNTIME_S, least_s if self.believed_s is None else 0.0)
 
     @property
     def believed_s(self) -> float | None:
-        """Seconds that it runs yet, as far as a policy counts on it: not where it came to need far more steps or time than it said."""
+        """Return the remaining seconds that a policy may count on; None if the job has revised its steps or its time too far."""
         wrong = self.wrong or (self.total is not None and self.total > MOST_REVISED * (self.claimed or self.total))
         return None if wrong else self.left_s(None)
 
     def left_s(self, step: int | None) -> float | None:
-        """Seconds that it runs yet by its own reports, if it has said enough; `step` is its last, be it in the journal yet or not."""
+        """Return the remaining seconds by the job's reports, or None; `step` is its last step, in the journal or not."""
         if self.total is None or self.step_s is None:
             return None
         return max(0.0, (self.total - max(self.furthest, step or 0)) * self.step_s)

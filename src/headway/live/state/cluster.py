@@ -45,7 +45,7 @@ NOT_OFFERED: Final = frozenset({JobState.FUTURE, JobState.HELD})
 
 @dataclass(slots=True)
 class Array:
-    """The tasks of an array, how many may be active at once, and how many are."""
+    """The tasks of an array, the limit of active tasks, and their number."""
 
     limit: int | None
     tasks: range  # their numbers
@@ -97,13 +97,13 @@ class ClusterState:
 
     @property
     def tables(self) -> State:
-        """The engine's tables; only core's operations write them."""
+        """Return the engine's tables; only core's operations write them."""
         return self.engine.state
 
     # ---- jobs as they are accepted
 
     def add(self, job: Job) -> None:
-        """Take in a job that was accepted; the engine does not know it yet."""
+        """Add a job that was accepted; the engine has not recorded it yet."""
         job.row = len(self.by_row)
         self.by_row.append(job)
         self.jobs[job.id] = job
@@ -117,7 +117,7 @@ class ClusterState:
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **known)
 
     def _array(self, job: Job) -> Array:
-        """The array of a task, which has at least the tasks up to this one."""
+        """Return the array of a task, with at least the tasks up to this one."""
         first = job.array_id or job.id
         if first not in self.arrays:
             tasks = range(first, first + self.past.arrays.pop(first, 0))
@@ -156,7 +156,7 @@ class ClusterState:
             raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
-        """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""
+        """Return what is known of a job as columns of the engine's table. The limit includes the grace of a stop."""
         given, limit_s = requested_min_runtime(spec, self.min_runtimes), self.limit_s(spec)
         return {
             "team": team,
@@ -169,7 +169,7 @@ class ClusterState:
         }
 
     def limit_s(self, spec: JobSpec) -> float | None:
-        """Seconds that a job may run in all: its own time limit, at most the one of the policy; None: for ever."""
+        """Return the seconds that a job may run in all, by its own time limit and the policy's; None: no limit."""
         limit_s = min(self.longest_s, np.inf if spec.time_limit is None else spec.time_limit)
         return limit_s if limit_s < np.inf else None
 
@@ -178,15 +178,15 @@ class ClusterState:
         return (*notes_on(spec, self.enforced, bool(self.teams)), *self.site.notes(spec, self.enforced))
 
     def how_to_stop(self, job: Job) -> tuple[str, float]:
-        """The signal that a job gets, and the seconds until it is killed."""
+        """Return the signal of a stop, and the seconds until the job is killed."""
         return (KILL, 0.0) if job.kill else (job.spec.preemption.signal, self.site.grace_s(job.spec))
 
     def active_jobs(self) -> list[Job]:
-        """The jobs that have not ended, by number."""
+        """Return the jobs that have not ended, by number."""
         return [self.jobs[job_id] for job_id in sorted(self.active)]
 
     def needs(self, job: Job) -> set[int]:
-        """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
+        """Return the unfinished jobs that a job waits for; an array's number stands for all its tasks."""
         named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
         needed = {task for task in named if self.knows(task) and self.final_of(task) is None}
         if job.spec.singleton:
@@ -194,7 +194,7 @@ class ClusterState:
         return needed
 
     def unmet(self, job: Job, ended: Job | None = None) -> str:
-        """Why what a job waits for can no longer come true, if so; `ended` is the job that has just ended, else all are looked at."""
+        """Return why a job's dependency can no longer be met, or nothing. `ended`: only check the job that has just ended."""
         after = job.spec.after  # a number stands for a job that must complete
         if ended is not None:
             follows = [ended.id] if ended.id in after or ended.array_id in after else []
@@ -215,13 +215,13 @@ class ClusterState:
         return ""
 
     def tasks_of(self, job_id: int) -> Sequence[int]:
-        """The jobs that a number stands for: all tasks of an array, or one job."""
+        """Return the jobs that a number stands for: all tasks of an array, or one job."""
         if job_id in self.arrays:
             return self.arrays[job_id].tasks
         return range(job_id, job_id + self.past.arrays.get(job_id, 1))
 
     def job_named(self, job_id: int) -> Job:
-        """The job with this number; NotFound if there is none, WrongState if it has left the memory."""
+        """Return the job with this number; NotFound if there is none, WrongState if it has left the memory."""
         if final := self.past.final_of(job_id):
             raise WrongState(f"job {job_id} has ended: it is {final.name}")
         if job_id not in self.jobs:
@@ -242,7 +242,7 @@ class ClusterState:
         return job if present else None
 
     def at(self, row: int) -> Job:
-        """The job with this row in the engine's tables."""
+        """Return the job with this row in the engine's tables."""
         return self.by_row[row]
 
     def knows(self, job_id: int) -> bool:
@@ -259,7 +259,7 @@ class ClusterState:
         return JobState(int(self.tables.jobs["state"][job.row]))
 
     def codes(self) -> list[int]:
-        """The states of all jobs for the engine, by row: one by one they take much longer to read."""
+        """Return the engine's states of all jobs, by row. Reading them one by one takes much longer."""
         states: list[int] = self.tables.jobs["state"][: len(self.by_row)].tolist()
         return states
 
@@ -268,7 +268,7 @@ class ClusterState:
         return job.final or shown(self.job_state(job), job)
 
     def why(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """The reason for which each of these jobs waits now, as the engine sees it."""
+        """Return the reason for which each of these jobs waits now, as the engine sees it."""
         return why_waiting(self.tables, self.engine.options, np.asarray(rows))
 
     def receipt_us(self, job: Job, now: float) -> dict[str, int]:
@@ -289,7 +289,7 @@ class ClusterState:
     # ---- numbers
 
     def run_s(self, job: Job, now: float) -> float:
-        """Seconds run in all attempts."""
+        """Return the seconds run in all attempts."""
         return self.service_gpu_s(job, now) / job.spec.gpus
 
     def service_gpu_s(self, job: Job, now: float) -> float:

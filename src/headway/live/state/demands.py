@@ -44,7 +44,7 @@ class LiveDemands:
         return len(self._stored) >= MOST_DEMANDS and len(self._stored) > len(self._active)
 
     def row_of(self, spec: JobSpec) -> int:
-        """The row of a job that is taken into memory."""
+        """Return the row of a job that is added to memory; give a new constraint an unused row."""
         demand = spec.demand
         if demand not in self.rows:
             unused = [other for other in self.rows if other and other not in self._stored]
@@ -55,7 +55,7 @@ class LiveDemands:
         return self.rows[demand]
 
     def row_ahead(self, spec: JobSpec, engine: LiveEngine) -> int:
-        """The row of a job that is only imagined, on a copy of the engine."""
+        """Return the row of a job of a forecast, on a copy of the engine."""
         demand = spec.demand
         if demand in self.rows:
             return self.rows[demand]
@@ -63,28 +63,28 @@ class LiveDemands:
         return len(self.rows)
 
     def forget(self, specs: Iterable[JobSpec]) -> None:
-        """Jobs with these specs leave the memory."""
+        """Remove jobs with these specs, which leave the memory."""
         for spec in specs:
             _add(self._stored, spec.demand, -1)
 
     def load(self, labels: Iterable[tuple[int, list[str]]], rows: NDArray[np.int32]) -> None:
-        """Go on with the rows of an earlier manager on the same nodes, which its tables have; `rows` are those of the jobs in memory."""
+        """Load the rows of an earlier manager on the same nodes; `rows` are the rows of the jobs in memory."""
         self.rows = {read_label(label): row for row, label in labels}
         demand_of_row = {row: demand for demand, row in self.rows.items()}
         self._stored = Counter(demand_of_row[row] for row in rows.tolist() if row)
 
     def move(self, cluster: Cluster) -> None:
-        """The nodes have changed, or what they have: look which suit."""
+        """Find the eligible nodes of all constraints on another cluster."""
         self._cluster = cluster
         for demand, row in self.rows.items():
             self._engine.set_demand(row, suiting(cluster, demand), demand.gpus_per_node)
 
     def label(self, row: int) -> list[str]:
-        """How the journal names a row."""
+        """Return the name of a row in the journal."""
         return next(demand.label for demand, mine in self.rows.items() if mine == row)
 
     def row_named(self, label: list[str]) -> int | None:
-        """The row of what the journal names; None: no job in memory has it."""
+        """Return the row of a name in the journal; None if no job in memory has the constraint."""
         return self.rows.get(read_label(label))
 
     def check(self, spec: JobSpec) -> None:
@@ -101,10 +101,10 @@ class LiveDemands:
             )
 
     def suits(self, spec: JobSpec) -> NDArray[np.bool_]:
-        """Which nodes suit a job."""
+        """Return which nodes are eligible for a job."""
         return suiting(self._cluster, spec.demand)
 
 
 def lacks_nodes(spec: JobSpec, cluster: Cluster) -> bool:
-    """Whether a job that was accepted could never start on a cluster: it is too large, or no nodes suit it any more."""
+    """Return whether a job could never start on a cluster: it is too large, or too few nodes are eligible."""
     return spec.gpus > gpus_of(cluster, spec.demand)

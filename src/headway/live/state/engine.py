@@ -49,7 +49,7 @@ def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> Non
 
 
 def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
-    """What the tables have of the switches, for placements that look at them."""
+    """Return the columns about switches, for placements that use them."""
     if not cluster.leaves or not (placement.needs_fabric or placement.knows_leaves):
         return {}
     links = cluster.links or (0,) * (max(cluster.leaves) + 1)
@@ -115,7 +115,7 @@ class LiveEngine(Engine):
         return decision
 
     def own_facts(self, wake: float, now: float) -> list[int]:
-        """What the engine itself finds; a policy that asks for ever to be asked again is an error in one line."""
+        """Return the engine's own facts; a policy that requests endless wake-ups is an error in one line."""
         with explained():
             return super().own_facts(wake, now)
 
@@ -164,7 +164,7 @@ class LiveEngine(Engine):
         self._use(set_demand(self.state, row, suits, per_node), self.options.history)
 
     def _make_room_for_sample(self) -> None:
-        """The history keeps a sample of every job that ended, longer than the tables keep its row."""
+        """Make room for one more sample: the history keeps samples longer than the tables keep rows."""
         past = self.options.history
         used = int(past.counts["fitted"][0] + past.counts["new"][0])
         if past.counts["grows"][0] and used + 1 >= len(past.samples):
@@ -181,17 +181,17 @@ class LiveEngine(Engine):
         self.state = without_rows(self.state, keep)
 
     def move(self, state: State) -> None:
-        """Go on with the same jobs on other nodes."""
+        """Replace the tables by tables of the same jobs on other nodes."""
         self._use(state, self.options.history)
 
     def load(self, state: State, past: ServiceHistory) -> None:
-        """Go on from tables of an earlier manager; fitted thresholds follow from its history."""
+        """Load the tables and the history of an earlier manager; fit thresholds to the history."""
         self._use(state, past)
         if self.options.fits:
             refit_thresholds(past, self.options.thresholds)
 
     def copy_for(self, jobs: int) -> "LiveEngine":
-        """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
+        """Return a copy for forecasts, with tables of its own and exactly this number of rows for jobs."""
         other = copy(self)
         other.spent = Histogram(QUICK)
         state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)

@@ -17,21 +17,21 @@ class LiveGroups:
 
     @property
     def labels(self) -> list[Label]:
-        """What tells the groups apart, by row from 1 on."""
+        """Return the labels of the groups, by row from 1 on."""
         return list(self._rows)
 
     def row_of(self, spec: JobSpec, user: str) -> int:
-        """The row of a job that is taken into memory."""
+        """Return the row of a job that is added to memory."""
         row = row_of(self._rows, self._label(spec, user))
         self._engine.make_room_for_groups(len(self._rows) + 1)
         return row
 
     def row_ahead(self, spec: JobSpec, user: str) -> int:
-        """The row of a job that is only imagined: one of a new group is among all jobs."""
+        """Return the row of a job of a forecast; a new group counts among all jobs."""
         return self._rows.get(self._label(spec, user), EVERY)
 
     def load(self, labels: Iterable[Sequence[str]]) -> None:
-        """Go on with the groups of an earlier manager, whose table the engine has."""
+        """Load the groups of an earlier manager, whose table the engine has."""
         self._rows = {tuple(label): row for row, label in enumerate(labels, 1)}
 
     def _label(self, spec: JobSpec, user: str) -> Label:

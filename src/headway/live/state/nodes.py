@@ -46,13 +46,9 @@ def learn(state: ClusterState, row: JournalRow) -> None:
 
 
 def close_nodes(state: ClusterState, nodes: Iterable[int], now: float) -> None:
-    """Close or open nodes in the engine's tables, so that they take jobs if nothing closes them."""
-    shut, names, closed = (
-        bool(state.closing or state.low_disk),
-        state.cluster.nodes,
-        state.tables.nodes["closed"].tolist(),
-    )
+    """Close these nodes in the engine's tables, or open them if nothing closes them."""
+    names, closed = state.cluster.nodes, state.tables.nodes["closed"]
     for node in nodes:
-        close = shut or names[node] in state.drained or names[node] in state.away
-        if close != bool(closed[node]):
+        close = state.closing or state.low_disk or names[node] in state.drained or names[node] in state.away
+        if bool(close) != bool(closed[node]):
             (close_node if close else open_node)(state.tables, node, now)

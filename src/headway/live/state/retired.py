@@ -34,7 +34,7 @@ class Past:
     arrays: dict[int, int] = field(default_factory=dict)  # tasks of arrays of which every task is retired
 
     def final_of(self, job_id: int) -> JobState | None:
-        """How a retired job ended; None if it is not one."""
+        """Return how a retired job ended; None for any other job."""
         state = self.finals[job_id] if 0 < job_id < len(self.finals) else 0
         return JobState(state) if state else None
 
@@ -48,7 +48,7 @@ class Past:
         self.preemptions += job.preemptions
 
     def recall(self, job: Job) -> None:
-        """Take a job back from the retired ones."""
+        """Remove a job from the retired jobs."""
         assert job.final, job
         self.finals[job.id] = 0
         self.counts[job.final.name] -= 1
@@ -66,7 +66,7 @@ class Archived:
 
     @property
     def text(self) -> str:
-        """The same in a row of the journal."""
+        """Return the job as text for a row of the journal."""
         job = self.job
         submitted = (
             job.user,
@@ -79,26 +79,26 @@ class Archived:
 
     @property
     def receipt_us(self) -> NDArray[np.int64]:
-        """Whole microseconds by reason."""
+        """Return whole microseconds of the wait by reason."""
         receipt: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(-1, 1))[0]
         return receipt
 
 
 def encode(job: Job) -> dict[str, Any]:
-    """The record of a job, but for what was submitted: plain values that differ from those of a new one."""
+    """Return the record of a job as plain values, without its submission and without defaults."""
     submitted = {"user", "spec", "submitted", "array_id", "array_index"}
     content: dict[str, Any] = _JOB.dump_python(job, exclude=submitted, exclude_defaults=True)
     return content
 
 
 def decode(content: dict[str, Any], values: tuple[Any, ...]) -> Job:
-    """The record again, with its user, spec, time of submission and array."""
+    """Return the record of `encode`; `values` are user, spec, time of submission and array."""
     names = ("user", "spec", "submitted", "array_id", "array_index")
     return _JOB.validate_python({**content, **dict(zip(names, values, strict=True))})
 
 
 def as_json(content: Any) -> str:
-    """JSON of plain values; sets become lists."""
+    """Return plain values as JSON; sets become lists."""
     return json.dumps(content, separators=(",", ":"), default=sorted)
 
 
@@ -113,13 +113,13 @@ def content(tables: State, job: Job) -> bytes:
 
 
 def revive(rest: bytes, columns: tuple[Any, ...]) -> Archived:
-    """A job from what was written at its end."""
+    """Return a job from the content that was written at its end."""
     content = json.loads(zlib.decompress(rest))
     row = np.array([tuple(content["row"])], JOB)
     return Archived(decode(content["job"], columns), row[0], np.array(content["receipt"]), rest)
 
 
 def from_text(text: str) -> Archived:
-    """The same from the text of it in the journal."""
+    """Return a job from `Archived.text`."""
     rest, user, spec, *others = json.loads(text)
     return revive(base64.b64decode(rest), (user, JobSpec.model_validate_json(spec), *others))

@@ -26,7 +26,7 @@ class Site:
     min_free_bytes: int = 0  # of the journal's disk: below that nothing is started
 
     def grace_s(self, spec: JobSpec) -> float:
-        """Seconds that a job has to stop: what it asks for, at most what is allowed."""
+        """Return the seconds that a job has to stop: its own grace, at most the site's."""
         return min(spec.preemption.grace, self.longest_grace_s)
 
     def notes(self, spec: JobSpec, enforced: frozenset[str]) -> tuple[str, ...]:

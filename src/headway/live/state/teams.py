@@ -20,7 +20,7 @@ SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
 
 
 def first_teams(queues: Queues | None) -> list[Team]:
-    """The rows of the table of teams at first: the queues, one for strangers, and spare ones for users."""
+    """Return the first rows of the table of teams: the queues, one row for jobs without a queue, and spare rows for users."""
     if queues is None:
         return []
     spare = SPARE_ROWS if any(queue.counts_users for queue in queues.queues) else 0
@@ -85,7 +85,7 @@ class LiveTeams:
             raise WrongState(f"{node} is not reserved")
 
     def learn_bookings(self, data: Mapping[str, Any], now: float) -> None:
-        """Take in that nodes are to be kept for a queue, or (without one) no longer."""
+        """Add an advance reservation of nodes, or (without a queue) end those of these nodes."""
         nodes = tuple(data["nodes"])
         if "queue" in data:
             self.asked = [one for one in self.asked if one.end > now]
@@ -95,7 +95,7 @@ class LiveTeams:
         self.asked = [one for one in bookings if one.nodes]
 
     def queue_of(self, spec: JobSpec) -> Queue | None:
-        """The queue that a job is in; None: the file has none for it."""
+        """Return the queue of a job; None if the file has none for it."""
         if self.queues is None:
             return None
         try:
@@ -104,12 +104,12 @@ class LiveTeams:
             return None
 
     def name_of(self, spec: JobSpec) -> str:
-        """The name of its queue."""
+        """Return the name of a job's queue."""
         queue = self.queue_of(spec)
         return queue.name if queue else STRANGERS
 
     def row_of(self, spec: JobSpec, user: str, make: bool = False) -> int:
-        """The row of a job; `make` gives a user who has none a row, where the queue tells users apart."""
+        """Return the row of a job; `make` gives a new user a row if the queue counts users."""
         queue = self.queue_of(spec)
         if self.queues is None:
             return CLUSTER
@@ -124,14 +124,14 @@ class LiveTeams:
         return self.users.get((queue.name, user), row)
 
     def label(self, row: int) -> list[str]:
-        """The queue of a row, and the user where it stands for one: how the journal names it."""
+        """Return the name of a row in the journal: the queue, and the user if the row is a user's."""
         assert self.queues is not None
         if row <= len(self.queues.queues):
             return [self.queues.queues[row - 1].name]
         return next((list(pair) for pair, mine in self.users.items() if mine == row), [STRANGERS])
 
     def row_named(self, label: list[str]) -> int | None:
-        """The row of what the journal names; None: there is none any more."""
+        """Return the row of a name in the journal; None if there is no such row now."""
         if self.queues is None:
             return None
         if label == [STRANGERS]:
@@ -139,7 +139,7 @@ class LiveTeams:
         return self.users.get((label[0], label[1])) if len(label) > 1 else self.queues.rows.get(label[0])
 
     def count(self, spec: JobSpec, user: str, change: int) -> None:
-        """So many jobs of a user have become active, or no longer are."""
+        """Change by `change` the number of active jobs of a user."""
         for queue in self.path(spec):
             self._active[queue.name, ""] += change
             self._active[queue.name, user] += change
@@ -150,7 +150,7 @@ class LiveTeams:
         return self.queues.path(queue.name) if self.queues and queue else []
 
     def table(self, row: int) -> Any:
-        """What a row has by now."""
+        """Return a row of the engine's table of teams."""
         return self._engine.state.teams[row]
 
     def used(self, queue: Queue) -> int:
@@ -203,14 +203,14 @@ class LiveTeams:
                     )
 
     def waiting(self, queue: Queue, user: str = "") -> int:
-        """Jobs of a queue, or of one of its users, that have not ended and have no GPUs."""
+        """Return the number of jobs of a queue, or of one of its users, that have not ended and have no GPUs."""
         assert self.queues is not None
         row = self.users.get((queue.name, user)) if user else self.queues.rows[queue.name]
         active = self._active[queue.name, user]
         return active if row is None else active - int(self.table(row)["running"]) - int(self.table(row)["stopping"])
 
     def broken_limit(self, spec: JobSpec, user: str) -> tuple[Queue, str, QueueLimits, Any] | None:
-        """The limit that keeps a job waiting: of which queue, for which user ("": all), and what is in use under it."""
+        """Return the limit that blocks a job: its queue, its user ("": all), the limits, and the row of what is in use; or None."""
         assert self.queues is not None
         for queue in self.path(spec):
             pairs = [("", queue.limits, self.queues.rows[queue.name])]

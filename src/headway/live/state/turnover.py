@@ -33,7 +33,7 @@ def retire(state: ClusterState, keep: int) -> None:
 
 
 def recall(state: ClusterState, archived: Archived) -> None:
-    """Take a retired job back into the tables, as it was when it ended."""
+    """Add a retired job to the tables, as it was when it ended."""
     job = archived.job
     state.add(job)
     state.past.recall(job)
@@ -72,7 +72,7 @@ def on_lost_gpus(state: ClusterState, after: Cluster, numbered: bool) -> list[Jo
 
 
 def move(state: ClusterState, after: Cluster, numbered: bool, now: float) -> None:
-    """Take the tables to another cluster; jobs keep the GPUs that remain."""
+    """Move the tables to another cluster; jobs keep the GPUs that remain."""
     before = state.cluster
     if before.same_nodes(after):
         return

@@ -12,7 +12,7 @@ _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id =
 
 
 def archived(connection: sqlite3.Connection, job_id: int) -> Archived | None:
-    """A finished job by its number."""
+    """Return a finished job by its number, or None."""
     return next(page(connection, "finished.job = ?", [job_id], 1), None)
 
 
@@ -24,7 +24,7 @@ def page(
     descending: bool = False,
     but: Collection[int] = (),
 ) -> Iterator[Archived]:
-    """Finished jobs by number that fulfil a condition on the tables `finished` and `jobs`, but for some; at most `limit` (-1: all)."""
+    """Yield finished jobs by number that fulfil a condition on the joined tables, except `but`; at most `limit` (-1: all)."""
     order = "DESC" if descending else "ASC"
     sql = f"SELECT finished.*, jobs.*, specs.* FROM {_TABLES} WHERE {where} ORDER BY finished.job {order} LIMIT ?"
     specs: dict[str, JobSpec] = {}

@@ -45,7 +45,7 @@ class JournalMark:
 
 
 def read_mark(data: Path) -> tuple[str, int, int]:
-    """The identity of the journal that was written last in this folder, its last row and its last job; empty if that is not known."""
+    """Return the identity of the journal that was written last in this folder, its last row and last job; empty if unknown."""
     try:
         identity, seq, job, *_ = _mark_fields(data)
         return identity, int(seq), int(job)
@@ -70,7 +70,7 @@ def _mark_fields(data: Path) -> list[str]:
 
 
 def highest_run(data: Path) -> int:
-    """The highest job number that has a folder of runs."""
+    """Return the highest job number that has a folder of runs."""
     try:
         return max((int(name) for name in os.listdir(data / "runs") if name.isdigit()), default=0)
     except OSError:

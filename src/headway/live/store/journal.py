@@ -252,7 +252,7 @@ class Journal:
             raise
 
     def rows(self, after: int = 0, limit: int = -1) -> list[JournalRow]:
-        """Facts and actions that follow number `after`, at most `limit` of them (-1: all)."""
+        """Return the rows after number `after`, at most `limit` (-1: all)."""
         stored = self.query("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
         with self._readable():
             rows = [verified("events", row) for row in stored]
@@ -261,7 +261,7 @@ class Journal:
         ]
 
     def each(self, after: int = 0) -> Iterator[JournalRow]:
-        """All rows that follow number `after`, read page by page, so that a long journal does not fill the memory."""
+        """Yield the rows after number `after`, page by page, so that a long journal does not fill the memory."""
         while page := self.rows(after, PAGE):
             for row in page:
                 after += 1
@@ -295,14 +295,14 @@ class Journal:
 
     @property
     def last(self) -> tuple[int, float]:
-        """The number and the time of the last row."""
+        """Return the number and the time of the last row."""
         rows = self.query("SELECT * FROM events ORDER BY seq DESC LIMIT 1")
         with self._readable():
             seq, time, *_ = verified("events", rows[0]) if rows else (0, 0.0)
         return int(seq), float(time)
 
     def meta(self, name: str) -> str | None:
-        """A remembered value."""
+        """Return a remembered value, or None."""
         with self._reading, self._readable():
             return remembered(self._reader, name)
 

@@ -1,7 +1,7 @@
 """Pruning: remove jobs that ended long ago from the archive, and their commands from the journal. Works while a manager runs.
 
-The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. What is
-dropped is what `history` and `show` tell of a job, its command, its environment and, if asked for, its folder with logs.
+The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. Pruning
+removes what `history` and `show` say of a job, its command, its environment and, on request, its folder with logs.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from headway.live.store.integrity.schema import require
 from headway.live.store.journal import Journal
 
 AT_ONCE = 500  # jobs in one transaction: a manager writes in between
-PRUNED = "pruned"  # instead of a command
+PRUNED = "pruned"  # in place of a command
 SECRET = ("command", "envs", "workdir", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many jobs were forgotten, how many folders were removed, and the size of the file afterwards."""
+    """The number of pruned jobs and removed folders, and the size of the file afterwards."""
 
     jobs: int
     folders: int
@@ -35,13 +35,13 @@ class Pruned:
 
 
 def old_jobs(data: Path, before: float) -> int:
-    """How many jobs of a data folder ended before a moment (seconds since 1970), and were not run again."""
+    """Return the number of jobs that ended before a time (seconds since 1970) and were not run again."""
     with _opened(data) as file:
         return len(_old(file, before))
 
 
 def prune(data: Path, before: float, runs: bool = False) -> Pruned:
-    """Forget them, with their run folders if wanted."""
+    """Prune these jobs; `runs`: with their run folders."""
     folders = 0
     with _opened(data) as file:
         old, specs = _old(file, before), _whole_arrays(file, before)
@@ -68,7 +68,7 @@ def was_pruned(journal: Journal, job_id: int) -> bool:
 
 
 def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | None]]:
-    """Jobs that ended before and have not been run again since, each with its spec and its array."""
+    """Return the jobs that ended before a time and were not run again, each with its spec and its array."""
     sql = """SELECT job FROM events WHERE kind IN ('Submitted', 'Ended') GROUP BY job
         HAVING max(seq) = max(CASE kind WHEN 'Submitted' THEN seq END)"""
     active = {job for (job,) in file.execute(sql)}
@@ -78,7 +78,7 @@ def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | 
 
 
 def _whole_arrays(file: sqlite3.Connection, before: float) -> set[int]:
-    """The specs of arrays all of whose tasks ended before: tasks share one."""
+    """Return the specs of arrays whose tasks all ended before a time: tasks share a spec."""
     sql = """SELECT min(spec) FROM jobs LEFT JOIN finished ON finished.job = jobs.id AND ended < ? WHERE array_id IS NOT NULL
         GROUP BY array_id HAVING count(*) = count(finished.job)"""
     return {spec for (spec,) in file.execute(sql, (before,))}
@@ -99,7 +99,7 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
-    """Drop what these job files ran."""
+    """Remove what these job files ran."""
     for spec in dict.fromkeys(specs):
         row = file.execute("SELECT * FROM specs WHERE id = ?", (spec,)).fetchone()
         if row:
@@ -108,13 +108,13 @@ def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
 
 
 def _without_content(text: str) -> str:
-    """A job file that is scheduled in the same way, and says nothing of what it ran."""
+    """Return a job file with the same scheduling and without what it ran."""
     content: dict[str, Any] = json.loads(text)
     return json.dumps({**{name: value for name, value in content.items() if name not in SECRET}, "run": PRUNED})
 
 
 def _remove(folder: Path) -> bool:
-    """Remove the folder of a job; links in it are not followed."""
+    """Remove the folder of a job without following links; return whether it is gone."""
     if not folder.is_dir() or folder.is_symlink():
         return False
     shutil.rmtree(folder, ignore_errors=True)

@@ -33,7 +33,7 @@ VERSION = 3  # of what a snapshot holds
 
 
 def setting(state: ClusterState) -> str:
-    """What must be the same for a snapshot to be used: everything that the engine's numbers depend on."""
+    """Return what must be equal for a snapshot to be used: everything that the engine's numbers depend on."""
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     fields = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
     fields["group"] = list(state.engine.policy.group)
@@ -51,7 +51,7 @@ def _queues_setting(queues: Queues) -> str:
 
 
 def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
-    """Everything that the state knows: copied at once, and made into text by whoever calls what is returned.
+    """Copy the state at once; return a function that makes the snapshot of the copy.
 
     That takes long where there are many jobs, so the engine's thread does it while others ask; nobody else changes the records of jobs.
     """
@@ -89,7 +89,7 @@ def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
 
 
 def _records(jobs: Sequence[Job]) -> tuple[list[str], list[Any]]:
-    """The specs of jobs, each once (tasks of an array share one), and their records."""
+    """Return the specs of jobs, each once (tasks of an array share one), and the records of jobs."""
     specs: dict[int, int] = {}
     texts: list[str] = []
     records = []
@@ -116,7 +116,7 @@ def _tables(state: ClusterState) -> dict[str, Any]:
 
 
 def cluster_in(made: StateSnapshot) -> Cluster:
-    """The cluster that a snapshot was made on."""
+    """Return the cluster of a snapshot."""
     return cluster_of(_parts(made)[0]["cluster"])
 
 
@@ -172,7 +172,7 @@ def _load_tables(state: ClusterState, tables: Any) -> None:
 
 
 def _like(loaded: Any, fresh: Any) -> Any:
-    """A table from a file, of the very type of a fresh one: files do not say that rows are aligned, which compiled code asks for."""
+    """Return a table from a file with the type of a fresh one: compiled code needs aligned rows, and files do not say so."""
     return loaded.view(fresh.dtype) if loaded.dtype == fresh.dtype else loaded
 
 

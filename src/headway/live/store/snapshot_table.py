@@ -24,6 +24,6 @@ def insert_snapshot(connection: sqlite3.Connection, seq: int, made: StateSnapsho
 
 
 def stored(connection: sqlite3.Connection) -> list[tuple[int, StateSnapshot | None]]:
-    """The snapshots by the rows that they know, newest first; None for a damaged one."""
+    """Yield the snapshots by their last row, newest first; None for a damaged one."""
     rows = connection.execute("SELECT * FROM snapshots ORDER BY seq DESC")
     return [(row[0], StateSnapshot(row[1], row[2]) if intact("snapshots", row) else None) for row in rows]

@@ -14,18 +14,18 @@ from headway.live.store.integrity.checksum import insertion, remembered, sealed,
 
 @dataclass(slots=True)
 class Submission:
-    """A job, or the tasks of an array, that somebody submits; then the numbers that it got, or why it was refused."""
+    """A submitted job, or the tasks of an array; later their numbers, or why they were refused."""
 
     spec: JobSpec
-    text: str  # the same as it is kept
+    text: str  # `spec` as the journal stores it
     user: str
     key: str | None
     submitted: float
     tasks: Sequence[int | None]  # indices of an array, or None
     on_done: Callable[["Submission"], None]  # called once it is on disk or refused
     numbers: Sequence[int] = ()
-    new: bool = False  # the key has not given these numbers before
-    counted: int = 0  # jobs that count against what the user may have
+    new: bool = False  # accepted now, not by an earlier submission with the same key
+    counted: int = 0  # jobs that count against the limits of the user
     error: Exception | None = None
     digest: int = field(init=False)
 
@@ -36,7 +36,7 @@ class Submission:
 def insert_all(
     connection: sqlite3.Connection, batch: Sequence[Submission], count: Callable[[Submission], None]
 ) -> None:
-    """Write what is new of a batch, with a few statements for all of it. `count` refuses what is too much for its user."""
+    """Write the new submissions of a batch with a few statements. `count` refuses jobs beyond the limits of their user."""
     sql = "SELECT coalesce(max(id), 0), (SELECT coalesce(max(id), 0) + 1 FROM specs) FROM jobs"
     last, spec_id = connection.execute(sql).fetchone()
     number = max(last, int(remembered(connection, FLOOR) or 0)) + 1
@@ -68,7 +68,7 @@ def insert_all(
 def _given_before(
     connection: sqlite3.Connection, each: Submission, by_key: dict[tuple[str, str | None], Submission]
 ) -> bool:
-    """Whether its key has given numbers already, which it gets again; WrongState if that was for another job."""
+    """Return whether the key has numbers already, and set them; WrongState if they are of another job."""
     if each.key is None:
         return False
     if twin := by_key.get((each.user, each.key)):

@@ -120,7 +120,7 @@ class LiveWorld:
         while (j := int(due(self.state.tables, now))) >= 0:
             yield Event(CROSSED, j)
         while alarm := self.recorder.next_alarm(now):
-            yield from lifecycle.rang(self.state, alarm, now)
+            yield from lifecycle.alarm_rang(self.state, alarm, now)
         while self.inbox.arrivals:
             yield from lifecycle.submitted(self.state, self.state.jobs[self.inbox.arrivals.popleft()])
         while self.inbox.requests:
@@ -203,7 +203,7 @@ class LiveWorld:
         self.performer.open_ledger()
 
     def adopt(self, later: Aftermath | None) -> None:
-        """Take over the jobs of the manager before this one, with accepted jobs that the engine has not recorded."""
+        """Adopt the jobs of the last manager, and take accepted jobs that the engine has not recorded."""
         jobs = self.state.by_row
         self.inbox.arrivals.extend(job.id for job in jobs if self.state.job_state(job) == JobState.FUTURE)
         if later:
@@ -215,7 +215,7 @@ class LiveWorld:
         self._finish(self.recorder.round)
 
     def run(self) -> None:
-        """The engine's thread: the loop of the simulator, until closed."""
+        """Run the loop of the simulator until closed; this is the engine's thread."""
         self.lock.acquire()
         self.recorder.round = JournalRound(self.clock())
         try:
@@ -237,7 +237,7 @@ class LiveWorld:
         self.inbox.close()
 
     def save(self) -> None:
-        """Take a snapshot, so that the next manager starts quickly. To be called when the loop has ended."""
+        """Write a snapshot, so that the next manager starts quickly. Call it when the loop has ended."""
         if not self.failure and not self.unwritten:
             self.writer.save(self.state)
 
