@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,16 +51,25 @@ class Teams:
     horizon: Any = 1
     bookings: tuple[Booking, ...] = ()
 
+    @cached_property
+    def named(self) -> dict[str, Team]:
+        """Return the queues by name."""
+        return {team.name: team for team in self.teams}
+
+    @cached_property
+    def paths(self) -> dict[str, list[str]]:
+        """Return each queue and the queues above it, from the lowest on, without the cluster."""
+        paths: dict[str, list[str]] = {"": []}
+        for team in self.teams:
+            paths[team.name] = [team.name, *paths[team.parent]]
+        return paths
+
     def __getitem__(self, name: str) -> Team:
-        return next(team for team in self.teams if team.name == name)
+        return self.named[name]
 
     def above(self, name: str) -> list[str]:
         """Return a queue and the queues above it, from the lowest on, without the cluster."""
-        path = []
-        while name:
-            path.append(name)
-            name = self[name].parent
-        return path
+        return self.paths[name]
 
     def path(self, job: Job) -> list[str]:
         """Return the job's queue and the queues above it."""
