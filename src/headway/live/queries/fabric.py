@@ -14,7 +14,7 @@ UNKNOWN = "links are not managed: jobs share whatever the network gives them"
 def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
     """Leaves with their nodes, and the links that are held."""
     cluster, seen = state.cluster, in_queue(state, now, sees)
-    with_gpus = seen.queued([i for i, job in enumerate(seen.jobs) if job.places])
+    with_gpus = tuple(seen.views([i for i, job in enumerate(seen.jobs) if job.places]))
     leaves: list[list[str]] = [[] for _ in range(max(cluster.leaves, default=-1) + 1)]
     for node, leaf in zip(cluster.nodes, cluster.leaves, strict=False):
         leaves[leaf].append(node)

@@ -42,8 +42,8 @@ def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overv
         gpus_busy=int(nodes["gpus"].sum() - nodes["free"].sum()),
         counts=counts(state),
         nodes=gpu_nodes(state, {job.id for job in seen.jobs}),
-        jobs=seen.queued(with_gpus),
-        waiting=seen.queued(first),
+        jobs=tuple(seen.views(with_gpus)),
+        waiting=tuple(seen.views(first)),
         reasons=dict(Counter(seen.reason(i) or "gpus" for i in waits).most_common()),
         longest_wait_s=max((now - seen.jobs[i].submitted for i in waits if seen.jobs[i].started is None), default=0.0),
     )

@@ -91,14 +91,10 @@ class Listed:
             "reason": self.reason,
         }
 
-    def views(self, chosen: Sequence[int], ended: bool) -> list[JobView]:
-        """Views of some of the jobs; `ended`: as the history has them."""
-        return job_views(self.state, [self.jobs[i] for i in chosen], self.now, ended=ended)
-
-    def queued(self, chosen: Sequence[int]) -> tuple[JobView, ...]:
-        """Views with the places of jobs in the queue."""
-        positions = [self.positions[i] for i in chosen]
-        return tuple(job_views(self.state, [self.jobs[i] for i in chosen], self.now, positions))
+    def views(self, chosen: Sequence[int], ended: bool = False) -> list[JobView]:
+        """Return views of some of the jobs, with their places in the queue; `ended`: as the history has them, without places."""
+        positions = None if ended else [self.positions[i] for i in chosen]
+        return job_views(self.state, [self.jobs[i] for i in chosen], self.now, positions, ended)
 
 
 def in_queue(state: ClusterState, now: float, sees: Sees) -> Listed:
@@ -134,7 +130,7 @@ def queue_page(state: ClusterState, now: float, sees: Sees, query: JobQuery) -> 
     on_gpus = (one in ON_GPUS for one in seen.states)
     bounds = seen.state.engine.options.thresholds.tolist()
     queue_levels = levels(bounds, zip(seen.table["level"].tolist(), on_gpus, strict=True))
-    return page(now, range(len(seen.jobs)), seen.columns, query, seen.queued, queue_levels)
+    return page(now, range(len(seen.jobs)), seen.columns, query, seen.views, queue_levels)
 
 
 def page(
@@ -142,7 +138,7 @@ def page(
     jobs: Sequence[int],
     columns: Columns,
     query: JobQuery,
-    views: Callable[[Sequence[int]], tuple[JobView, ...]],
+    views: Callable[[Sequence[int]], Sequence[JobView]],
     queue_levels: tuple[Level, ...],
 ) -> QueuePage:
     """Return the part of a queue that a query asks for, of a live cluster or of a recorded run."""
@@ -150,7 +146,7 @@ def page(
     part = matching[query.offset :][: query.limit]
     users, queues = (sorted({columns[name](i) for i in jobs})[:MOST_NAMES] for name in ("user", "queue"))
     return QueuePage(
-        now, len(jobs), len(matching), query.offset, views(part), queue_levels, tuple(users), tuple(queues)
+        now, len(jobs), len(matching), query.offset, tuple(views(part)), queue_levels, tuple(users), tuple(queues)
     )
 
 
