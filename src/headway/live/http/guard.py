@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import HTTPException
 
 from headway.live.http.problems import problem
-from headway.live.http.server.connections import EXTENSION
+from headway.live.http.server.connections import EXTENSION, MOST_HEADER_BYTES
 from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
 from headway.web import PAGES, START
@@ -41,6 +41,7 @@ MORE_HEADERS = {
     401: {"www-authenticate": "Bearer", "connection": "close"},
     408: {"connection": "close"},
     413: {"connection": "close"},
+    431: {"connection": "close"},
     429: {"retry-after": "1"},
 }
 
@@ -151,8 +152,11 @@ class Guard:
 
 
 def _headers(scope: Message) -> dict[bytes, str]:
-    """The headers that the guard looks at."""
+    """Return the headers that the guard looks at; refuse headers that are too long."""
     headers: dict[bytes, str] = {}
+    size = len(scope["raw_path"]) + len(scope["query_string"])
+    if size + sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
+        raise HTTPException(431, f"the line of the request and its headers are longer than {MOST_HEADER_BYTES:,} bytes")
     for name, value in scope["headers"]:
         if name in ONCE:
             if name in headers:

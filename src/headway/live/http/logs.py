@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import HTTPException
 from fastapi.concurrency import run_in_threadpool
 
+from headway.errors import wrong_field
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.manager.followers import Follower
 from headway.live.manager.manager import Manager
@@ -142,7 +142,7 @@ def parse_resume(text: str | None) -> tuple[int, dict[int, int]] | None:
         return None
     match = _RESUME.fullmatch(text)
     if not match:
-        raise HTTPException(422, "resume: ATTEMPT:RANK=PLACE,..., as earlier answers said")
+        raise wrong_field("resume", "write ATTEMPT:RANK=PLACE,..., as in earlier answers")
     pairs = (each.partition("=") for each in filter(None, match[2].split(",")))
     return int(match[1]), {int(rank): int(place) for rank, _, place in pairs}
 

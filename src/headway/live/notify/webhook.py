@@ -11,7 +11,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -103,17 +103,25 @@ class Webhook:
         self._thread.join(TIMEOUT_S)
 
     def _run(self) -> None:
-        after = self._after
+        pause = FIRST_RETRY_S
         while not self._closing.is_set():
-            rows = self.manager.next_events(after, 1.0)
-            for row in rows:
-                if self._closing.is_set():
-                    return
-                if row.job and (state := state_of(row)) and not self._deliver(row, state):
-                    return
-                after = row.seq
-            if rows:
-                self._keep(after)
+            try:
+                self._send_rows(self.manager.next_events(self._after, 1.0))
+                self.manager.recovered(PART)
+                pause = FIRST_RETRY_S
+            except JournalFailed as error:  # the rows are read again
+                self.manager.complain(f"the webhook waits for the journal: {error}", PART)
+                self._closing.wait(pause)
+                pause = min(LONGEST_RETRY_S, 2 * pause)
+
+    def _send_rows(self, rows: Sequence[JournalRow]) -> None:
+        """Send what rows say about jobs, until the manager stops, and note the last row that was sent."""
+        for row in rows:
+            if self._closing.is_set() or (row.job and (state := state_of(row)) and not self._deliver(row, state)):
+                return
+            self._after = row.seq
+        if rows:
+            self._keep(self._after)
 
     def _keep(self, after: int) -> None:
         """Note how far it is; while the journal cannot be written the same rows may be sent twice."""

@@ -14,7 +14,7 @@ from headway.core.keys import usage_at
 from headway.core.tables.teams import CLUSTER, Team
 from headway.errors import BadInput, unknown
 from headway.io.units import counted
-from headway.live.errors import NotAdmitted, WrongState
+from headway.live.errors import LimitReached, NotAdmitted, WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.engine import LiveEngine
 
@@ -215,7 +215,7 @@ class LiveTeams:
                 waiting = self.waiting(queue, who)
                 if limits.waiting < waiting + more:
                     whose = f" of user {who}" if who else ""
-                    raise WrongState(
+                    raise LimitReached(
                         f"queue {queue.name!r} has {counted(waiting, 'waiting job')}{whose}, and may have {limits.waiting}: "
                         f"{'another' if more == 1 else f'{more} more'} cannot be accepted"
                     )
