@@ -41,7 +41,10 @@ def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = Fal
 def notes_on(spec: JobSpec, enforced: frozenset[str] = frozenset(), has_queues: bool = False) -> tuple[str, ...]:
     """What is accepted but changes nothing, one sentence each; `enforced` names the bounds that hold here."""
     bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) and name not in enforced]
-    notes = [f"resources.{name} is not enforced by this manager's executor: the job may use more" for name in bounds]
+    notes = [
+        f"resources.{name} is not enforced here: the executor sets no such limit, and the job may use more"
+        for name in bounds
+    ]
     if spec.queue and not has_queues:
         notes.append(
             "queue changes neither the order of jobs nor how many may run: this manager has no queues file (headway serve --queues), "
