@@ -50,12 +50,14 @@ class JournalFailed(HeadwayError):
     """The journal cannot be written or read: nothing was accepted, and nothing is started until it can be written."""
 
     code = "journal_failed"
+    can_pass = True  # whether the journal may be written again without a restart
 
 
 class JournalDamaged(JournalFailed):
     """The journal's file is not a journal, or a part of it cannot be read: `what` says which, `path` its file (empty: not known)."""
 
     code = "journal_damaged"
+    can_pass = False
 
     def __init__(self, what: str, path: str = "") -> None:
         self.what = " ".join(what.split())

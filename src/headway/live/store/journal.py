@@ -48,6 +48,15 @@ class _Work:
     done: Future[Any]
 
 
+class JournalDisplaced(JournalFailed):
+    """The files of the journal were moved, removed or replaced: the next manager would not find what is written."""
+
+    can_pass = False
+
+    def __init__(self, why: str, path: Path) -> None:
+        super().__init__(why, {"cause": why, "path": str(path)})
+
+
 def failed(error: BaseException, path: Path) -> JournalFailed:
     """Return what happened to the journal in a file, and what that means."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE or (
@@ -219,7 +228,7 @@ class Journal:
             return
         self._ambiguous |= during_commit
         self._rescue()
-        raise JournalFailed(self.displaced, {"cause": self.displaced, "path": str(self.path)})
+        raise JournalDisplaced(self.displaced, self.path)
 
     def _rescue(self) -> None:
         """Copy the journal from the open files, which are still there, to a file beside the place where they were."""
@@ -249,8 +258,9 @@ class Journal:
                 suspect(self.path.parent)
                 raise reason from None
             unreadable = f"the journal cannot be read ({error}): `headway journal check` says more"
-            cause = self.displaced or str(error)
-            raise JournalFailed(self.displaced or unreadable, {"cause": cause, "path": str(self.path)}) from None
+            if displaced := self.displaced:
+                raise JournalDisplaced(displaced, self.path) from None
+            raise JournalFailed(unreadable, {"cause": str(error), "path": str(self.path)}) from None
         except JournalDamaged:
             suspect(self.path.parent)
             raise
@@ -289,7 +299,7 @@ class Journal:
     def look(self) -> None:
         """Look at the file as the next manager would find it: a connection of its own has nothing in memory."""
         if displaced := self.displaced:
-            raise JournalFailed(displaced, {"cause": displaced, "path": str(self.path)})
+            raise JournalDisplaced(displaced, self.path)
 
         def ends(connection: sqlite3.Connection) -> None:
             for table in ("meta", "jobs", "specs", "events", "finished"):

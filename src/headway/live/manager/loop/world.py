@@ -182,8 +182,7 @@ class LiveWorld:
 
     def _refuse(self, current: JournalRound, error: JournalFailed) -> None:
         """Refuse all requests with the error. If its cause can pass, requests that have begun are done later."""
-        can_pass = type(error) is JournalFailed and not self.journal.displaced
-        late = NotDoneYet(error.fields["cause"]) if can_pass else error
+        late = NotDoneYet(error.fields["cause"]) if error.can_pass and "cause" in error.fields else error
         while current.answers:
             current.answers.pop().set_exception(late)
         self.inbox.refuse(error)
