@@ -176,7 +176,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: access.Submitter) -> DryRun:
-        """Where and roughly when a job would start. Nothing is submitted."""
+        """Return where and roughly when a job would start. Nothing is submitted."""
         _check_submission(manager, caller, spec)
         answer = manager.dry_run(spec, caller.user)
         mine = manager.visible(answer.preempts, caller.sees)
@@ -210,7 +210,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
         until: access.Moment = None,
         newest: Annotated[bool, Query(description="The newest first.")] = False,
     ) -> JobPage:
-        """Jobs by number, filtered (`since` and `until`: by submission). Those who do not operate see their own."""
+        """Return jobs by number, filtered (`since` and `until`: by submission). Callers that do not operate see their own jobs."""
         query = access.own_jobs(
             caller,
             JobQuery(
@@ -231,7 +231,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/jobs/{job_id}", tags=["jobs"], responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: access.JobReader) -> JobView:
-        """One job, with its job file; the values of its environment are for its own user."""
+        """Return one job, with its job file. Only its own user sees the values of its environment."""
         job, spec = seen(manager, caller, job_id), manager.spec(job_id)
         content = None if spec is None else spec.model_dump(mode="json", exclude_defaults=True)
         if content and "envs" in content and caller.user != job.user:
@@ -240,7 +240,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: access.JobReader) -> Explanation:
-        """Why it waits: reason, numbers, jobs ahead, reservation, minimum run times, what would change it, and the receipt of its wait."""
+        """Return why a job waits: reason, numbers, jobs ahead, reservation, minimum run times, what would help, and its receipt."""
         seen(manager, caller, job_id)
         return manager.explain(job_id, caller.sees)
 

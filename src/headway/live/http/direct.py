@@ -86,7 +86,7 @@ class Answers:
         self._woken: asyncio.AbstractEventLoop | None = None  # the loop that will look
 
     def expect(self) -> tuple["asyncio.Future[Submission]", Callable[[Submission], None]]:
-        """What a request waits for, and what tells it from any thread."""
+        """Return a future that a request waits for, and a function that sets it from any thread."""
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
 

@@ -138,7 +138,7 @@ class Guard:
         raise HTTPException(401, f"{self.tokens.why_not(token)}: {words}")
 
     async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
-        """The whole body; one that is too large is refused without reading the rest."""
+        """Return the whole body; refuse a body that is too large without reading the rest."""
         said, body = headers.get(b"content-length", "0"), bytearray()
         while True:
             if not said.isdigit() or max(int(said), len(body)) > self.most_body_bytes:
@@ -172,7 +172,7 @@ def _bearer(headers: dict[bytes, str]) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once, and then what the connection says (its end)."""
+    """Return a `receive` that gives the body once, and then the messages of the connection."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:

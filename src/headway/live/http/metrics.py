@@ -38,7 +38,7 @@ class Collector:
             self.waiting = folded(self.waiting, manager.queue_names)
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric once."""
+        """Yield every metric once."""
         build = GaugeMetricFamily("headway_build_info", "1, with the version.", labels=["version"])
         build.add_metric([__version__], 1.0)
         yield build
@@ -65,7 +65,7 @@ class Collector:
 
 
 def prometheus_text(manager: Manager, operates: bool) -> bytes:
-    """The metrics in Prometheus' text format; with all names of queues for those who operate."""
+    """Return the metrics in Prometheus' text format; `operates`: with the names of all queues."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector(manager, operates))
     return generate_latest(registry)

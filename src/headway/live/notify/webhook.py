@@ -57,7 +57,7 @@ def event_of(row: JournalRow, state: str) -> str:
 
 
 def address(url: str) -> tuple[str, str, int | None, str]:
-    """The parts of an address; refuses what is none."""
+    """Return scheme, host, port and path of an address; refuse text that is none."""
     wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
     try:
         parts = urlsplit(url)
@@ -84,13 +84,13 @@ class Webhook:
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     def start(self) -> None:
-        """Send from now on; from where the last manager stopped, if one sent before. What was there before the first is not told."""
+        """Send changes from now on, or from where the last manager stopped. Changes before the first start are not sent."""
         sent = self.manager.recall(SENT)
         self._after = int(sent) if sent is not None else self._begin()
         self._thread.start()
 
     def _begin(self) -> int:
-        """The last row before now: of what people can see already, the journal may not have everything for a moment."""
+        """Return the last row before now, once the journal has every row of which users see the effect."""
         with contextlib.suppress(JournalFailed):
             self.manager.settle()
         after = self.manager.last_event
@@ -98,7 +98,7 @@ class Webhook:
         return after
 
     def stop(self) -> None:
-        """Send no more; what is not sent yet is sent by the next manager."""
+        """Stop sending; the next manager sends the rest."""
         self._closing.set()
         self._thread.join(TIMEOUT_S)
 
@@ -124,7 +124,7 @@ class Webhook:
             self._keep(self._after)
 
     def _keep(self, after: int) -> None:
-        """Note how far it is; while the journal cannot be written the same rows may be sent twice."""
+        """Keep the number of the last row that was sent. While the journal cannot be written, rows may be sent twice after a restart."""
         with contextlib.suppress(JournalFailed):
             self.manager.remember(SENT, str(after))
 
@@ -149,7 +149,7 @@ class Webhook:
         return {**fixed, "event": event_of(row, state), "state": state, **about, **said, **notice_in(row)}
 
     def _send(self, body: bytes, row: JournalRow) -> str:
-        """Send once; what went wrong, or nothing."""
+        """Send a change once, and return what went wrong; empty: nothing."""
         scheme, host, port, path = self.to
         headers = {"Content-Type": "application/json", "X-Headway-Delivery": str(row.seq), "User-Agent": "headway"}
         if self.secret:

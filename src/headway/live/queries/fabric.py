@@ -12,7 +12,7 @@ UNKNOWN = "links are not managed: jobs share whatever the network gives them"
 
 
 def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
-    """Leaves with their nodes, and the links that are held."""
+    """Return the leaves with their nodes, and the links that jobs hold."""
     cluster, seen = state.cluster, in_queue(state, now, sees)
     with_gpus = tuple(seen.views([i for i, job in enumerate(seen.jobs) if job.places]))
     leaves: list[list[str]] = [[] for _ in range(max(cluster.leaves, default=-1) + 1)]
@@ -27,7 +27,7 @@ def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
 
 
 def links_held(state: ClusterState, seen: set[int]) -> tuple[Uplink, ...]:
-    """The links of jobs, by leaf and spine."""
+    """Return the links that jobs hold, by leaf and spine; `seen`: jobs that the caller may see."""
     links, table = [], state.tables.held_links
     for job in state.active_jobs():
         entry = int(state.tables.jobs["link"][job.row])

@@ -24,7 +24,7 @@ class About:
 
 
 def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overview:
-    """Everything that the first page shows."""
+    """Return the content of the first page of the dashboard."""
     seen = in_queue(state, now, sees)
     with_gpus = [i for i, one in enumerate(seen.states) if one in ON_GPUS]
     waits = [i for i, one in enumerate(seen.states) if one not in ON_GPUS]
@@ -50,7 +50,7 @@ def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overv
 
 
 def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
-    """Every node, with the jobs on each of its GPUs."""
+    """Return every node, with the jobs on each of its GPUs; 0 stands for jobs that the caller may not see."""
     holders: list[list[int]] = [[] for _ in range(state.cluster.total)]
     for job in (state.jobs[number] for number in sorted(state.active)):
         for gpu in job.seats:

@@ -32,7 +32,7 @@ class QueueView:
 
 
 def queue_views(state: ClusterState, now: float) -> list[QueueView]:
-    """All queues, parents first; [] where there are none."""
+    """Return all queues, parents first; []: there is no queues file."""
     queues = state.teams.queues
     if queues is None:
         return []

@@ -41,7 +41,7 @@ def _gpus(state: ClusterState, number: int) -> tuple[str, ...]:
 
 
 def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple[tuple[Phase, ...], tuple[Mark, ...]]:
-    """Phases and marks from the rows of one job, in their order."""
+    """Return phases and marks from the rows of one job, in order of time."""
     phases: list[Phase] = []
     marks: list[Mark] = []
     kind, since, attempt = WAITING, submitted, 0
@@ -95,10 +95,10 @@ def _places(data: dict[str, Any], nodes: Sequence[str]) -> dict[str, int]:
 
 
 def _links(data: dict[str, Any]) -> tuple[str, ...]:
-    """Links by name: a row has the leaf, and a bit per spine."""
+    """Return the names of links; a row has the leaf, and a bit per spine."""
     return tuple(f"leaf{leaf}-spine{bit}" for leaf, mask in data.get("links", ()) for bit in bits(int(mask)))
 
 
 def bits(mask: int) -> list[int]:
-    """The bits that are set."""
+    """Return the numbers of the bits that are set."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]

@@ -55,7 +55,7 @@ class Case:
     needs: facts.Needs
     numbers: dict[str, float]
     first: First | None  # the job with the backfill reservation, if this one waits for GPUs
-    kept: facts.KeptForIt | None  # the GPUs that are kept for the job, if it is that job
+    reservation: facts.KeptForIt | None  # the GPUs that are kept for the job, if it is that job
 
 
 def sees_all(job_id: int, user: str) -> bool:
@@ -64,12 +64,12 @@ def sees_all(job_id: int, user: str) -> bool:
 
 
 def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all, remark: str = "") -> Explanation:
-    """Return everything known about the job's wait; `sees` says which other jobs may be named, `remark` is of the executor."""
+    """Return why a job waits, or how it ended; `sees` says which other jobs may be named, `remark` is of the executor."""
     case = _case(state, job, now, sees)
     has_gpus = state.job_state(job) in (JobState.STARTING, JobState.RUNNING)
     answer = _not_waiting(case) if job.final or has_gpus else CAUSES[case.reason](case)
-    known = [fact for fact in (*answer, facts.Remark(remark) if remark and not job.final else None) if fact]
-    message, remedies = texts(known, now)
+    all_facts = [fact for fact in (*answer, facts.Remark(remark) if remark and not job.final else None) if fact]
+    message, remedies = texts(all_facts, now)
     receipt_us = state.receipt_us(job, now)
     return Explanation(
         job.id,
@@ -81,9 +81,9 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all, re
         remedies,
         sum(receipt_us.values()),
         receipt_us,
-        next((fact.reservation for fact in known if isinstance(fact, facts.KeptForIt | facts.KeptForOther)), None),
-        next((fact.holders for fact in known if isinstance(fact, facts.MinRuntimesLeft)), ()),
-        next((fact.holders for fact in known if isinstance(fact, Promised)), ()),
+        next((fact.reservation for fact in all_facts if isinstance(fact, facts.KeptForIt | facts.KeptForOther)), None),
+        next((fact.holders for fact in all_facts if isinstance(fact, facts.MinRuntimesLeft)), ()),
+        next((fact.holders for fact in all_facts if isinstance(fact, Promised)), ()),
     )
 
 
@@ -119,14 +119,11 @@ def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
     reason = "" if job.final else job.blocked_by or REASONS[int(state.why([job.row])[0])]
     spec, count = job.spec, int(eligible.sum())
     needs = facts.Needs(spec.gpus, spec.num_nodes or 0 if per_node else 0, per_node, str(asked), count, len(nodes))
-    first, options, kept = (
-        reserved(state, now, sees) if waits and not job.blockers else None,
-        state.engine.options,
-        None,
-    )
+    first, reservation = reserved(state, now, sees) if waits and not job.blockers else None, None
     if first and first.job.id == job.id:
-        kept = facts.KeptForIt(first.kept, reason == "gpus" and (len(options.thresholds) > 1 or options.dynamic_keys))
-    return Case(state, job, reason, now, sees, ahead, needs, numbers, first, kept)
+        demotes = len(state.engine.options.thresholds) > 1 or state.engine.options.dynamic_keys
+        reservation = facts.KeptForIt(first.kept, demotes and reason == "gpus")
+    return Case(state, job, reason, now, sees, ahead, needs, numbers, first, reservation)
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
@@ -184,6 +181,7 @@ def _guarantee(case: Case) -> Answer:
 
 
 def _held(case: Case) -> Answer:
+    """Return that the job is on hold."""
     return (facts.Held(case.job.id),)
 
 
@@ -195,10 +193,12 @@ def _dependency(case: Case) -> Answer:
 
 
 def _array_limit(case: Case) -> Answer:
+    """Return how many tasks of the job's array may run."""
     return (facts.ArrayLimit(case.state.arrays[case.job.array_id or 0].limit or 0),)
 
 
 def _retry_backoff(case: Case) -> Answer:
+    """Return what failed, and when the job is tried again."""
     return (facts.RetryBackoff(case.job.failures, case.job.message, case.job.not_before),)
 
 
@@ -210,7 +210,7 @@ def _gpus(case: Case) -> tuple[facts.Fact, facts.Fact | None, facts.Fact | None]
     state, job = case.state, case.job
     if state.engine.options.head_of_line_blocking and case.ahead:
         fits = job.spec.gpus <= case.numbers["gpus_free"]
-        return facts.InOrder(state.policy, len(case.ahead), fits), _share(case), case.kept
+        return facts.InOrder(state.policy, len(case.ahead), fits), _share(case), case.reservation
     scattered = case.reason == "fragmentation"
     migrates_from = float(state.tables.jobs["queued"][job.row]) + state.engine.options.defragment_after
     free = facts.FreeGpus(
@@ -222,17 +222,17 @@ def _gpus(case: Case) -> tuple[facts.Fact, facts.Fact | None, facts.Fact | None]
         migrates_from if scattered and migrates_from < math.inf and not len(state.tables.leaves) else None,
         _behind(case),
     )
-    return free, _share(case), case.kept
+    return free, _share(case), case.reservation
 
 
 def _min_runtime(case: Case) -> Answer:
     """Return which jobs may be preempted for the job after their minimum run times, or that preempting costs too much."""
-    free, share, kept = _gpus(case)
+    free, share, reservation = _gpus(case)
     if holders := min_runtimes(case.state, case.job, case.now, case.sees):
         behind = isinstance(free, facts.FreeGpus) and free.behind is not None
-        return free, share, facts.MinRuntimesLeft(holders, helps=not behind), kept
+        return free, share, facts.MinRuntimesLeft(holders, helps=not behind), reservation
     is_promised_away = isinstance(share, facts.QueueShare) and share.promised
-    return free, share, None if is_promised_away else facts.Plain.TOO_COSTLY, kept
+    return free, share, None if is_promised_away else facts.Plain.TOO_COSTLY, reservation
 
 
 def _behind(case: Case) -> facts.Behind | None:
@@ -269,7 +269,7 @@ def _advance_reservation(case: Case) -> Answer:
     nodes, share = _nodes_kept(case), _share(case)
     if nodes is None:
         return _gpus(case)
-    return nodes, share if isinstance(share, facts.QueueGone) else None, case.kept
+    return nodes, share if isinstance(share, facts.QueueGone) else None, case.reservation
 
 
 def _nodes_kept(case: Case) -> facts.NodesKept | None:
@@ -325,6 +325,7 @@ def _notice(case: Case) -> Answer:
 
 
 def _stopping(case: Case) -> Answer:
+    """Return that the job is being stopped, or that others are stopped for it."""
     itself = case.state.job_state(case.job) == JobState.STOPPING
     return (facts.Plain.STOPPING if itself else facts.Plain.STOPPING_OTHERS,)
 
@@ -349,7 +350,7 @@ def _isolation(case: Case) -> Answer:
     drained = tuple(name for name, shut in zip(state.cluster.nodes, closed, strict=True) if shut)
     free, placement = int(case.numbers["gpus_free"]), "" if state.engine.shares else state.placement
     links = facts.NoLinks(job.spec.gpus, free, drained, job.spec.network.isolation, placement)
-    return links, _share(case), case.kept
+    return links, _share(case), case.reservation
 
 
 CAUSES: Final[Mapping[str, Callable[[Case], Answer]]] = {

@@ -28,10 +28,10 @@ PLAIN: Mapping[facts.Plain, Text] = {
 }
 
 
-def texts(known: Iterable[facts.Fact], now: float) -> tuple[str, Text]:
+def texts(answer: Iterable[facts.Fact], now: float) -> tuple[str, Text]:
     """Return the message, one sentence for each fact in their order, and what would help, each once."""
     message, remedies = "", list[str]()
-    for fact in known:
+    for fact in answer:
         sentence, *helps = _text(fact, now)
         foreign = isinstance(fact, facts.Remark | facts.Ended)  # may begin with a path or the name of a host
         message += f". {sentence if foreign else sentence[0].upper() + sentence[1:]}" if message else sentence

@@ -32,40 +32,40 @@ class Listed:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """The rows of the jobs in the engine's table."""
+        """Return the rows of the jobs in the engine's table."""
         return np.array([job.row for job in self.jobs], np.int64)
 
     @cached_property
     def table(self) -> NDArray[Any]:
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         return self.state.tables.jobs[self.rows]
 
     @cached_property
     def states(self) -> list[int]:
-        """The states of the jobs for the engine."""
+        """Return the states of the jobs for the engine."""
         states: list[int] = self.state.tables.jobs["state"][self.rows].tolist()
         return states
 
     @cached_property
     def positions(self) -> list[int | None]:
-        """The place of each job among all that wait for their turn."""
+        """Return the place of each job among the waiting jobs in the policy's order; None: it does not wait."""
         order = self.state.waiting_rows().tolist()
         place = {row: position for position, row in enumerate(order, 1)}
         return [place.get(row) for row in self.rows.tolist()]
 
     @cached_property
     def causes(self) -> list[int]:
-        """Why each job waits, as the engine sees it."""
+        """Return why each job waits, as the engine has it."""
         causes: list[int] = self.state.why(self.rows).tolist()
         return causes
 
     def reason(self, i: int) -> str:
-        """Why job `i` of the list waits; empty for one that does not."""
+        """Return why job `i` of the list waits; empty: it does not."""
         job = self.jobs[i]
         return (job.blocked_by if job.blockers else "") or REASONS[self.causes[i]]
 
     def shown(self, i: int) -> str:
-        """The state of job `i` as people call it."""
+        """Return the state of job `i` that users see."""
         job = self.jobs[i]
         return (job.final or shown(STATES[self.states[i]], job)).name
 
