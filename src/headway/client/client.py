@@ -148,7 +148,7 @@ class Client:
                 body[OPTIONS[verb]] = True
             answer = self.transport.call("POST", "/v1/actions", body=body)
             done += [job_view(row) for row in answer["jobs"]]
-            refused += [ApiError(int(each["status"]), each["detail"]) for each in answer["refused"]]
+            refused += [ApiError(int(job["status"]), job["detail"]) for job in answer["refused"]]
         return done, refused
 
     def history(

@@ -93,5 +93,5 @@ HISTORY_FIELDS: Final = (
 
 def job_view(row: Mapping[str, Any]) -> JobView:
     """Return a job from its JSON. Fields that this client does not know are left out: a newer manager may have more."""
-    known = {field.name for field in fields(JobView)}
-    return JobView(**{name: value for name, value in row.items() if name in known})
+    names = {field.name for field in fields(JobView)}
+    return JobView(**{name: value for name, value in row.items() if name in names})

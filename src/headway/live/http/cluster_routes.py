@@ -103,12 +103,14 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     @api.get("/v1/nodes", tags=["cluster"], responses=REFUSALS)
     def nodes(caller: Reader) -> Nodes:
         """Return the nodes, with the free GPUs of each. Callers that do not operate see only their own jobs."""
-        found = manager.nodes()
+        views = manager.nodes()
         if not caller.operates:
             active = frozenset(state.name for state in JobState if state.has_processes)
-            own = {job.job_id for job in manager.jobs(JobQuery(user=caller.user, states=active))}
-            found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
-        return Nodes(nodes=found)
+            own_numbers = {job.job_id for job in manager.jobs(JobQuery(user=caller.user, states=active))}
+            views = [
+                replace(node, jobs=tuple(number for number in node.jobs if number in own_numbers)) for node in views
+            ]
+        return Nodes(nodes=views)
 
     @api.get("/v1/queues", tags=["cluster"], responses=REFUSALS)
     def queues(caller: Reader) -> TeamQueues:
@@ -151,11 +153,11 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
         Names of queues that are not in a queues file are parts of jobs: only those who operate see them.
         """
-        found = manager.health()
+        answer = manager.health()
         if caller.operates:
-            return found
-        queue = replace(found.queue, waiting_by_queue=folded(found.queue.waiting_by_queue, manager.queue_names))
-        return replace(found, last_errors=(), queue=queue)
+            return answer
+        queue = replace(answer.queue, waiting_by_queue=folded(answer.queue.waiting_by_queue, manager.queue_names))
+        return replace(answer, last_errors=(), queue=queue)
 
     @api.get(
         "/v1/history",

@@ -143,7 +143,7 @@ def parse_resume(text: str | None) -> tuple[int, dict[int, int]] | None:
     match = _RESUME.fullmatch(text)
     if not match:
         raise wrong_field("resume", "write ATTEMPT:RANK=PLACE,..., as in earlier answers")
-    pairs = (each.partition("=") for each in filter(None, match[2].split(",")))
+    pairs = (part.partition("=") for part in filter(None, match[2].split(",")))
     return int(match[1]), {int(rank): int(place) for rank, _, place in pairs}
 
 

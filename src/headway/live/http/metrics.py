@@ -51,14 +51,16 @@ class Collector:
             queues.add_metric([queue], count)
         yield queues
         for name, value in sorted(self.values.items()):
-            words = name.removeprefix("headway_").replace("_", " ").capitalize() + "."
+            text = name.removeprefix("headway_").replace("_", " ").capitalize() + "."
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield family(name, HELP.get(name, words), value=value)
-        for name, words in WORK.items():
-            one = self.work[name]
-            yield HistogramMetricFamily(f"headway_{name}_duration_seconds", words, one.cumulative(), one.total)
-        words = "Time from submission to the first start, by queue."
-        waits = HistogramMetricFamily("headway_job_wait_seconds", words, labels=["queue"])
+            yield family(name, HELP.get(name, text), value=value)
+        for name, text in WORK.items():
+            histogram = self.work[name]
+            yield HistogramMetricFamily(
+                f"headway_{name}_duration_seconds", text, histogram.cumulative(), histogram.total
+            )
+        text = "Time from submission to the first start, by queue."
+        waits = HistogramMetricFamily("headway_job_wait_seconds", text, labels=["queue"])
         for queue, waited in sorted(self.waits.items()):
             waits.add_metric([queue], waited.cumulative(), waited.total)
         yield waits

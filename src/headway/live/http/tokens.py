@@ -222,7 +222,7 @@ def make_token(
     if scope is not Scope.READ:
         refuse_others(user)
     callers = stored_tokens(data)
-    if name == OWNER or any(each.name == name for each in callers.values()):
+    if name == OWNER or any(caller.name == name for caller in callers.values()):
         raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
     token = _new_token()
     bound = tuple(dict.fromkeys(queues))
@@ -233,9 +233,9 @@ def make_token(
 def revoke_token(data: Path, name: str) -> None:
     """Make a token worthless."""
     callers = stored_tokens(data)
-    others = {digest: each for digest, each in callers.items() if each.name != name}
+    others = {digest: caller for digest, caller in callers.items() if caller.name != name}
     if len(others) == len(callers):
-        names = ", ".join(each.name for each in callers.values())
+        names = ", ".join(caller.name for caller in callers.values())
         raise BadInput(f"there is no token named {name!r}: {names or 'none was made'}")
     _store(data, others)
 

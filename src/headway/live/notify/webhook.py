@@ -144,9 +144,9 @@ class Webhook:
         about: dict[str, Any] = {}
         if job is not None:
             about = {"name": job.name, "user": job.user, "queue": job.queue, "gpus": job.gpus}
-        said = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
+        details = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
         fixed = {"number": row.seq, "time": row.time, "job_id": row.job, "attempt": row.attempt}
-        return {**fixed, "event": event_of(row, state), "state": state, **about, **said, **notice_in(row)}
+        return {**fixed, "event": event_of(row, state), "state": state, **about, **details, **notice_in(row)}
 
     def _send(self, body: bytes, row: JournalRow) -> str:
         """Send a change once, and return what went wrong; empty: nothing."""

@@ -40,7 +40,7 @@ def retired(
 ) -> Iterator[JobView]:
     """Yield the finished jobs that a query chooses, by number, but for some."""
     if is_over(query):
-        yield from (archived_view(state, each) for each in page(connection, *_asked(connection, query, but), but))
+        yield from (archived_view(state, job) for job in page(connection, *_asked(connection, query, but), but))
 
 
 def accounted(connection: sqlite3.Connection, query: JobQuery, but: Collection[int]) -> Iterator[JobView]:

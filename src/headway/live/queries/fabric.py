@@ -21,9 +21,9 @@ def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
     spines = max((mask.bit_length() for mask in cluster.links), default=0)
     held = links_held(state, {job.id for job in seen.jobs}) if state.engine.uplinks else ()
     kind = "leaf-spine" if leaves else "none"
-    words = UNKNOWN if not state.engine.uplinks else MIXED if state.engine.shares else RESERVED
+    sharing = UNKNOWN if not state.engine.uplinks else MIXED if state.engine.shares else RESERVED
     name = state.site.fabric.fabric.name if state.site.fabric else cluster.name
-    return NetworkView(now, kind, name, words, tuple(map(tuple, leaves)), spines, held, (), with_gpus)
+    return NetworkView(now, kind, name, sharing, tuple(map(tuple, leaves)), spines, held, (), with_gpus)
 
 
 def links_held(state: ClusterState, seen: set[int]) -> tuple[Uplink, ...]:

@@ -146,9 +146,11 @@ class Forecast:
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
                 self.leaving.append(job.row)
             if job.attempts.waits_for_step:  # which no simulated job reports
-                given = requested_min_runtime(job.spec, state.min_runtimes)
+                min_runtime = requested_min_runtime(job.spec, state.min_runtimes)
                 set_min_runtime(
-                    self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given, state.auto_min_runtime_s)
+                    self.engine.state,
+                    job.row,
+                    job.attempts.next_turn_s(job.spec, min_runtime, state.auto_min_runtime_s),
                 )
 
     def run(self) -> DryRun:

@@ -40,10 +40,10 @@ class RunTimes:
         A job that ran longer than all others is expected to run as long again.
         """
         i = np.searchsorted(self.times, ran_s, side="right")
-        known = i < len(self.times)
+        is_known = i < len(self.times)
         beyond = np.searchsorted(-self.lives, -share * self.lives[i], side="left")
-        at = self.times[np.where(known, beyond - 1, 0)] if len(self.times) else ran_s
-        seconds: Seconds = np.where(known, at - ran_s, np.maximum(UNKNOWN_S, ran_s))
+        at = self.times[np.where(is_known, beyond - 1, 0)] if len(self.times) else ran_s
+        seconds: Seconds = np.where(is_known, at - ran_s, np.maximum(UNKNOWN_S, ran_s))
         return seconds
 
 

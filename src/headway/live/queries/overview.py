@@ -26,8 +26,8 @@ class About:
 def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overview:
     """Return the content of the first page of the dashboard."""
     seen = in_queue(state, now, sees)
-    with_gpus = [i for i, one in enumerate(seen.states) if one in ON_GPUS]
-    waits = [i for i, one in enumerate(seen.states) if one not in ON_GPUS]
+    with_gpus = [i for i, job_state in enumerate(seen.states) if job_state in ON_GPUS]
+    waits = [i for i, job_state in enumerate(seen.states) if job_state not in ON_GPUS]
     last = len(seen.jobs) + 1
     first = heapq.nsmallest(FIRST_WAITING, waits, key=lambda i: seen.positions[i] or last)
     nodes = state.tables.nodes
@@ -59,7 +59,7 @@ def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
     nodes, result = state.tables.nodes, []
     for node, name in enumerate(state.cluster.nodes):
         base, size = int(nodes["base"][node]), int(nodes["gpus"][node])
-        here = [tuple(each) for each in holders[base : base + size]]
+        here = [tuple(holder) for holder in holders[base : base + size]]
         others = size - int(nodes["free"][node]) - sum(map(bool, here))
         for gpu in reversed(range(size)):
             if others > 0 and not here[gpu]:

@@ -51,8 +51,8 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
     for time, name, number, data in rows:
         meaning = row_meaning(name, data)
         at = max(float(data.get("at", time)), since) if name in ("Started", "Stopped", "Ended") else time
-        if words := _notice(data, time) if name == "Notify" else meaning.message:
-            marks.append(Mark(at, "preempted" if meaning.stop_reason == PREEMPT else name.lower(), number, words))
+        if message := _notice(data, time) if name == "Notify" else meaning.message:
+            marks.append(Mark(at, "preempted" if meaning.stop_reason == PREEMPT else name.lower(), number, message))
         if name == "Progressed" and data.get("checkpointed") is not None and str(data["checkpointed"]) != saved:
             saved = str(data["checkpointed"])
             marks.append(Mark(time, "checkpoint", number, f"checkpoint at step {saved}"))

@@ -113,7 +113,7 @@ class Fold:
         if drop > len(self.times) // 2:
             for values in (self.times, self.busy, self.running, self.waiting):
                 del values[:drop]
-            self.ended = [each for each in self.ended if each[0] >= before]
+            self.ended = [end for end in self.ended if end[0] >= before]
 
     def trend(self, first: float, last: float, steps: int, gpus: int) -> Trend:
         """Return the trend in equal steps, from the first known time at the earliest."""
@@ -205,7 +205,7 @@ def _sizes(file: sqlite3.Connection, jobs: set[int]) -> dict[int, int]:
 
 def first_after(file: sqlite3.Connection, time_s: float) -> int:
     """Return the number of the first row at or after a time, by bisection: times rise with numbers."""
-    low, high = (int(each or 0) for each in file.execute("SELECT min(seq), max(seq) FROM events").fetchone())
+    low, high = (int(bound or 0) for bound in file.execute("SELECT min(seq), max(seq) FROM events").fetchone())
     high += 1
     while low < high:
         middle = (low + high) // 2

@@ -182,12 +182,16 @@ def counts(state: ClusterState) -> dict[str, int]:
     states = state.tables.jobs["state"][: len(state.jobs)]
     by_state = np.bincount(states, minlength=len(JobState)).tolist()
     # The engine holds whatever is blocked; people call only those HELD that a person holds.
-    held = np.nonzero(states == JobState.HELD)[0]
-    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held)
+    held_rows = np.nonzero(states == JobState.HELD)[0]
+    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held_rows)
     by_state[JobState.PENDING] += by_state[JobState.FUTURE] + not_by_people
     by_state[JobState.HELD] -= not_by_people
     past = state.past.counts
-    return {each.name: by_state[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
+    return {
+        job_state.name: by_state[job_state] + past[job_state.name]
+        for job_state in JobState
+        if job_state != JobState.FUTURE
+    }
 
 
 def metrics(state: ClusterState) -> dict[str, float]:

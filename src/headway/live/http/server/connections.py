@@ -120,8 +120,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Start the clock; with TLS, agree on keys first."""
         self._transport = transport
-        peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self.address = (peer and tuple(peer[:2]), own and tuple(own[:2]))
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.address = (peer and tuple(peer[:2]), local and tuple(local[:2]))
         self._book.add(self)
         if self._tls is None:
             self._begin(transport)

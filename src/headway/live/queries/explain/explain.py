@@ -154,8 +154,12 @@ def _not_waiting(case: Case) -> Answer:
         return (has, *_guarantee(case))
     name, switch, uplinks = served.fabric.leaf_name, served.fabric.upper_name, range(served.fabric.uplinks)
     leaves = tuple(name(leaf) for leaf in sorted({int(served.fabric.leaf_of_gpu[seat]) for seat in job.seats}))
-    own = tuple((name(leaf), tuple(switch(leaf, up) for up in uplinks if mask >> up & 1)) for leaf, mask in job.links)
-    links = facts.LinksInUse(leaves, own, job.spec.network.isolation, "" if state.engine.shares else state.placement)
+    own_links = tuple(
+        (name(leaf), tuple(switch(leaf, up) for up in uplinks if mask >> up & 1)) for leaf, mask in job.links
+    )
+    links = facts.LinksInUse(
+        leaves, own_links, job.spec.network.isolation, "" if state.engine.shares else state.placement
+    )
     return (has, links, *_guarantee(case))
 
 
@@ -274,8 +278,10 @@ def _advance_reservation(case: Case) -> Answer:
 
 def _nodes_kept(case: Case) -> facts.NodesKept | None:
     """Return the advance reservation for another queue that is or begins next; None: there is none."""
-    own = {queue.name for queue in case.state.teams.path(case.job.spec)}
-    others = [booking for booking in case.state.teams.bookings if booking.end > case.now and booking.queue not in own]
+    own_queues = {queue.name for queue in case.state.teams.path(case.job.spec)}
+    others = [
+        booking for booking in case.state.teams.bookings if booking.end > case.now and booking.queue not in own_queues
+    ]
     first = min(others, key=lambda booking: booking.begin, default=None)
     return facts.NodesKept(first.nodes, first.queue, first.begin, first.end) if first else None
 

@@ -127,7 +127,7 @@ def accounts(state: ClusterState, now: float, query: JobQuery, numbers: Iterable
 def queue_page(state: ClusterState, now: float, sees: Sees, query: JobQuery) -> QueuePage:
     """Return part of the queue."""
     seen = in_queue(state, now, sees)
-    on_gpus = (one in ON_GPUS for one in seen.states)
+    on_gpus = (job_state in ON_GPUS for job_state in seen.states)
     bounds = seen.state.engine.options.thresholds.tolist()
     queue_levels = levels(bounds, zip(seen.table["level"].tolist(), on_gpus, strict=True))
     return page(now, range(len(seen.jobs)), seen.columns, query, seen.views, queue_levels)

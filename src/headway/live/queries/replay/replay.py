@@ -269,4 +269,4 @@ def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
         "stops and starts take what they took live, or what they took other jobs of the size; work done twice counts as work:"
         " another policy may cause less of it, or more"
     )
-    return (*(f"{counted(count, 'job')} {words}" for count, words in biases if count), costs)
+    return (*(f"{counted(count, 'job')} {caveat}" for count, caveat in biases if count), costs)
