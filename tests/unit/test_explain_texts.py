@@ -8,7 +8,7 @@ from headway.job_state import JobState
 from headway.live.queries.explain import facts
 from headway.live.queries.explain.explain import explain
 from headway.live.queries.explain.text import PLAIN, texts
-from headway.live.queries.reservations import COMES_FIRST, STAYS, Holder, Reserved
+from headway.live.queries.reservations import COMES_FIRST, STAYS, TIME_LIMIT, Holder, Reserved
 from headway.reasons import BY_CODE
 
 NEEDS = facts.Needs(gpus=6, nodes=0, per_node=0, constraints="", eligible=2, cluster=2)
@@ -69,6 +69,15 @@ def test_without_a_bound_the_jobs_are_named_in_a_sentence() -> None:
         in said(several)
     )
     assert "no bound can be given, because of 2 jobs of other users" in said(kept(unseen=2))
+
+
+def test_the_last_holder_is_named_only_if_all_holders_are_seen() -> None:
+    """A job of the caller was named as the one that GPUs wait for, though a job of another user may hold them longer."""
+    for unseen, named in ((0, True), (1, False)):
+        reserved = Reserved(1, {"n000": 8}, 100.0, 100.0, None, (Holder(3, 1, 40.0, TIME_LIMIT),), unseen)
+        message = said(facts.KeptForIt(reserved, demotes=False))
+        assert "free in 100 s at the latest" in message
+        assert ("when job 3 is gone because its time limit is over" in message) == named
 
 
 def test_borrowed_gpus_say_what_others_leave_unused() -> None:

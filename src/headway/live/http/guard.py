@@ -110,8 +110,8 @@ class Guard:
     def _check(self, scope: Message, headers: dict[bytes, str]) -> str:
         """Refuse the request by its headers, or note who sent it; the name under which its limits count."""
         if headers.get(b"host", "").lower() not in self.hosts:
-            words = "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
-            raise HTTPException(421, words)
+            message = "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
+            raise HTTPException(421, message)
         origin = headers.get(b"origin")
         if origin is not None and origin.lower() not in self.origins:
             raise HTTPException(403, "requests from other web pages are refused")
@@ -134,8 +134,8 @@ class Guard:
         """Refuse a token that is not valid, or none, except on a path that is open to all."""
         if path in OPEN_PATHS or path.startswith(PAGES):
             return
-        words = "send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
-        raise HTTPException(401, f"{self.tokens.why_not(token)}: {words}")
+        fix = "send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+        raise HTTPException(401, f"{self.tokens.why_not(token)}: {fix}")
 
     async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
         """Return the whole body; refuse a body that is too large without reading the rest."""
@@ -154,7 +154,7 @@ class Guard:
 def _headers(scope: Message) -> dict[bytes, str]:
     """Return the headers that the guard looks at; refuse headers that are too long."""
     headers: dict[bytes, str] = {}
-    size = len(scope["raw_path"]) + len(scope["query_string"])
+    size = len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
     if size + sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
         raise HTTPException(431, f"the line of the request and its headers are longer than {MOST_HEADER_BYTES:,} bytes")
     for name, value in scope["headers"]:

@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 from headway.live.http import access
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, seen
 from headway.live.http.logs import LogPart, LogQuery, LogReader, parse_resume
+from headway.live.http.server.connections import MOST_HEADER_BYTES
 from headway.live.http.tokens import Caller
 from headway.live.manager.manager import Manager
 from headway.live.rows import row_meaning
@@ -136,7 +137,9 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         ] = "text",
         resume: Annotated[
             str | None,
-            Query(max_length=300_000, description="ATTEMPT:RANK=PLACE,...: go on after what these answers held."),
+            Query(
+                max_length=MOST_HEADER_BYTES, description="ATTEMPT:RANK=PLACE,...: go on after what these answers held."
+            ),
         ] = None,
         headway_resume: Annotated[str | None, Header(description="The same, where it is too long for a query.")] = None,
     ) -> StreamingResponse:

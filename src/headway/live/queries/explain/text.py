@@ -164,7 +164,8 @@ def _reserved(reservation: Reserved, now: float) -> str:
         groups = [f"{listed(names, MOST_JOBS)} ({HOLDS[why]})" for why, names in jobs.items()]
         because = "; ".join(groups) or f"{counted(reservation.holders_unseen, 'job')} of other users"
         return f"{gpus}; no bound can be given, because of {because}"
-    last = max((h for h in reservation.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
+    holders = [] if reservation.holders_unseen else [h for h in reservation.holders if h.until is not None]
+    last = max(holders, key=lambda h: h.until or 0.0, default=None)  # with unseen holders, another job may be the last
     latest = f"{within(reservation.by - now)} at the latest"
     gone = f", when job {last.job_id} is gone because {HOLDS[last.why]}" if last else ""
     if reservation.passable_s is not None and reservation.by - now > reservation.passable_s + 1.0:
