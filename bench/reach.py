@@ -5,7 +5,7 @@ FUNCTION is a dotted name without the package (`core.decide.decide`) or the last
 
 The call graph is static. A call counts if its name resolves, through imports, to a function of the package in DIR (default: `src`).
 Functions passed as values (`place`, `key`, `worth`) and methods do not count. Functions in a dict at the top level of a module (as
-`WAITING` of `explain`) count for each function of that module that reads the dict. Lines of a function include its signature and
+`CAUSES` of `explain`) count for each function of that module that reads the dict. Lines of a function include its signature and
 docstring, not its decorators. Branches are counted as McCabe does: one, plus one for each `if`, `elif`, `for`, `while`, `and`, `or`,
 conditional expression and condition of a comprehension.
 """

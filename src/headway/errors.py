@@ -28,6 +28,11 @@ class BadInput(HeadwayError):
     code = "bad_input"
 
 
+def wrong_field(field: str, problem: str) -> BadInput:
+    """Return the error about one field of a request or a job file: its message begins with the name of the field."""
+    return BadInput(f"{field}: {problem}", {"field": field})
+
+
 class ImpossibleJobs(BadInput):
     """Jobs of a workload that can never start; `advice` says how to leave them out, without the option (empty: no job would be left)."""
 

@@ -1,7 +1,7 @@
-"""Why jobs wait: the closed list of reasons, with their texts. Standard library only.
+"""Why jobs wait: the closed list of reasons, with their texts, and what ends a job's hold on GPUs. Standard library only.
 
 The engine keeps the position of a reason in the list, journals and receipts keep its code: codes and their order stay as they are.
-The command line, the dashboard (`GET /v1/reasons`) and the table of docs/live.md take the texts from here.
+The command line, `explain`, the dashboard (`GET /v1/reasons`) and the table of docs/live.md take the texts from here.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,14 @@ class Reason:
     idle: str = ""  # why GPUs are idle while jobs wait for this reason; empty: `long`
     in_receipt: str = ""  # what a receipt counts under the reason, if that is more than `short`
 
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Return what would end the wait, in plain text."""
+        return tuple(self.helps.replace("`", "").split("; "))
+
 
 REASONS: Final = (
-    Reason("held", "by a person", "held by a person", "`headway release JOB`"),
+    Reason("held", "held", "held until it is released", "`headway release JOB`"),
     Reason("dependency", "waits for another job", "waits for another job", "the jobs that it follows end"),
     Reason(
         "array_limit",
@@ -29,7 +34,7 @@ REASONS: Final = (
         "its array runs as many as it may",
         "a task of the array ends; a higher limit after `%`",
     ),
-    Reason("gpus", "too few are free", "waits for GPUs", "a job with GPUs ends", idle="too few for who waits"),
+    Reason("gpus", "too few are free", "waits for GPUs", "a job with GPUs ends", idle="too few for the waiting jobs"),
     Reason(
         "fragmentation",
         "free, but not together",
@@ -61,7 +66,7 @@ REASONS: Final = (
         "made room for another",
         "gave way to another job",
         "a job with GPUs ends",
-        idle="too few for who waits",
+        idle="too few for the waiting jobs",
     ),
     Reason(
         "stopping",
@@ -94,6 +99,14 @@ REASONS: Final = (
 )
 CODES: Final = tuple(reason.code for reason in REASONS)
 BY_CODE: Final = {reason.code: reason for reason in REASONS}
+HOLDS: Final = {  # what ends a job's hold on GPUs that another job waits for, or why the end is not known
+    "time_limit": "its time limit is over",
+    "min_runtime": "its minimum run time is over and it has checkpointed",
+    "notice": "its notice is over and it has checkpointed",
+    "first_step": "it has reported a step (or its start has taken too long) and has checkpointed",
+    "not_preemptible": "no time limit, cannot be preempted",
+    "comes_first": "no time limit, comes first",
+}
 
 
 def short_text(code: str) -> str:

@@ -234,7 +234,7 @@ def test_explain_says_what_is_kept_by_when_and_who_holds_it(shell: Shell) -> Non
     told = shell("explain", str(big)).stdout
     assert "kept for it" in told
     assert "at the latest" in told
-    assert "end of its time limit" in told
+    assert "its time limit is over" in told
     for number in (big, holder):
         shell("cancel", str(number), "--wait")
 

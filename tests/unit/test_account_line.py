@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from headway.core.tables.teams import TEAM
-from headway.live.queries.queues import account_line
+from headway.live.state.teams import account_line
 
 
 def test_the_account_is_decayed_gpu_time_over_weight():

@@ -1,5 +1,6 @@
 """Errors carry a code and fields, and docs/live.md lists the codes that the API answers with."""
 
+import re
 from pathlib import Path
 
 from headway.errors import BadInput, HeadwayError
@@ -21,5 +22,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 def test_the_docs_list_the_codes_of_the_api_with_their_statuses() -> None:
     text = DOCS.read_text("utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \| \d{3} \|", text, re.MULTILINE))
+    assert listed == {kind.code for kind in OF_THE_API}
     missing = [kind.code for kind in OF_THE_API if f"| `{kind.code}` | {status_of(kind('why'))} |" not in text]
     assert not missing

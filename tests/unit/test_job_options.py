@@ -13,6 +13,7 @@ from headway.errors import BadInput
 from headway.io.command_option import flag_of
 from headway.live.jobfile.options import JOB_OPTIONS, set_fields
 from headway.live.jobfile.spec import JobSpec, job_spec
+from headway.live.options import ServeOptions
 
 # A value for each option as the command line has it, and the field that it makes.
 VALUES: dict[str, tuple[Any, Any]] = {
@@ -81,6 +82,28 @@ def test_an_option_adds_to_the_field_of_a_file() -> None:
 def test_a_variable_without_a_value_names_the_option() -> None:
     with pytest.raises(BadInput, match="--env X: write NAME=VALUE"):
         set_fields({}, {"envs": ["X"]})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--gpus", "2000000", "--gpus 2000000 is not a whole number from 1 to 1,000,000"),
+        ("--gpus-per-node", "2000000", "--gpus-per-node 2000000 is not a whole number from 1 to 1,000,000"),
+        ("--gpu-type", "a b", "--gpu-type 'a b': use letters, digits, and any of _ . : + - without spaces"),
+        ("--env", "A", "--env A: write NAME=VALUE"),
+    ],
+)
+def test_an_error_names_the_option_that_was_written(option: str, value: str, says: str) -> None:
+    """`--gpus 2000000` was refused as resources.accelerators, and a type with a space accepted."""
+    done = CliRunner().invoke(app, ["submit", option, value, "--", "true"])
+    assert str(done.exception) == says
+
+
+def test_a_type_or_a_feature_that_no_job_could_ask_for_is_refused() -> None:
+    for given in ({"gpu_type": "a b"}, {"feature": ("ib", "a|b")}):
+        with pytest.raises(BadInput, match=r"--(gpu-type|feature) 'a.b': use letters"):
+            ServeOptions(**given)
+    assert ServeOptions(gpu_type="a100", feature=("ib", "nv.4")).feature == ("ib", "nv.4")
 
 
 ADDED = """

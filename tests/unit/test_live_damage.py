@@ -504,8 +504,11 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
     for _ in range(3):
         with pytest.raises(JournalFailed, match=said):
             one(manager, run="true")
-    with pytest.raises(JournalFailed, match=said):
+    with pytest.raises(JournalFailed, match=said) as refused:
         manager.hold(before[0])
+    assert refused.value.code == "journal_failed"
+    assert refused.value.fields["path"] == str(path)
+    assert "removed or replaced" in refused.value.fields["cause"]
     if gone in ("all", "moved"):
         with pytest.raises(JournalFailed, match=said):
             manager.history()

@@ -63,10 +63,10 @@ def test_what_is_said_of_a_wait_is_true_before_and_in_the_turn() -> None:
     world = Seen([Work(0.0, GPU, 9000.0), Work(1.0, GPU, 60.0)], "1x1")
     world.run()
     before = next(said for said in world.said if said.reason == "gpus" and said.reservation)
-    assert "no bound can be given, because of jobs without a time limit before it in the order: 1" in before.message
+    assert "no bound can be given, because of job 1 (no time limit, comes first)" in before.message
     assert before.would_change[-1] == "a job that comes before it has run so long that it comes after it"
     (turn,) = {said.message for said in world.said if said.reason == "min_runtime"}
-    gone = "when job 1 is gone because its minimum run time is over and it has saved"
+    gone = "when job 1 is gone because its minimum run time is over and it has checkpointed"
     until = "at the latest, because jobs that can be preempted may pass it until then"
     assert re.search(
         rf"has a backfill reservation of 1 GPU on n000, free in [\d.]+ (s|min), {gone}, or in [\d.]+ h {until}", turn

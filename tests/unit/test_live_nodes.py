@@ -73,7 +73,7 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
     )[0]
     one = manager.submit(job_spec({"run": "sleep 600", "preemption": {"grace": 0}}), getpass.getuser())[0]
     wait_for(lambda: manager.job(one).state == "RUNNING")  # type: ignore[union-attr]
-    assert manager.explain(two).message.endswith(". Others use 3 GPUs")
+    assert manager.explain(two).message.endswith(". others use 3 GPUs")
     assert manager.job(two).state == "PENDING"  # type: ignore[union-attr]
     # Others are quicker than we thought: what we gave out stays ours, the rest is theirs.
     say(manager, executor, NodeReport("n000", taken=4), NodeReport("n001", away="drained in Slurm: fan"))

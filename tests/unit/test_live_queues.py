@@ -129,8 +129,11 @@ def test_jobs_that_are_run_again_count_against_those_that_may_wait(tmp_path: Pat
     old = one(manager, run="true", queue="a")
     assert ended(manager, old) == "COMPLETED"
     waits = one(manager, run="true", queue="a", hold=True)
-    with pytest.raises(WrongState, match=r"queue .a. has 1 waiting job, and may have 1: another cannot be accepted"):
+    with pytest.raises(
+        WrongState, match=r"queue .a. has 1 waiting job, and may have 1: another cannot be accepted"
+    ) as refused:
         manager.requeue(old)
+    assert refused.value.code == "limit_reached"
     manager.cancel(waits)
     manager.requeue(old)
     assert ended(manager, old) == "COMPLETED"

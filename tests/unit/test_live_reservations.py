@@ -71,7 +71,7 @@ def test_without_time_limits_a_large_job_starts_once_those_before_it_are_gone(po
     assert found is not None
     assert found.reservation is not None
     assert found.reservation.by is None
-    assert "because of jobs without a time limit that cannot be preempted: 16, 17, 18, 19 and 20" in found.message
+    assert "job 16, job 17, job 18, job 19 and job 20 (no time limit, cannot be preempted)" in found.message
     assert not any("checkpoint" in line for line in found.would_change)  # which would not help
 
 
@@ -140,7 +140,7 @@ def test_jobs_of_others_are_counted_but_not_named() -> None:
     kept = found[0].reservation
     assert kept is not None
     assert (kept.job_id, kept.holders, kept.holders_unseen) == (21, (), 5)
-    assert "that belong to other users (5 jobs)" in found[0].message
+    assert "because of 5 jobs of other users" in found[0].message
 
 
 def test_a_large_job_with_real_processes_starts_within_its_bound(tmp_path: Path) -> None:

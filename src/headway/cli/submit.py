@@ -23,8 +23,7 @@ from headway.cli.tables.terminal import plain
 from headway.client.transport import ApiError
 from headway.errors import BadInput
 from headway.io.files import open_file
-from headway.io.numbers import COUNT
-from headway.live.jobfile.options import JOB_OPTIONS, set_field, set_fields
+from headway.live.jobfile.options import GPUS, JOB_OPTIONS, set_field, set_fields
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
@@ -59,10 +58,10 @@ def submit(
         typer.Argument(metavar="[FILE | -- COMMAND ARGS...]", help="A job file (YAML) or a script with #SBATCH lines."),
     ] = None,
     gpus: Annotated[
-        int | None, number_option(COUNT, "--gpus", "-g", help="GPUs in all, equally many on each node; default: 1.")
+        int | None, number_option(GPUS, "--gpus", "-g", help="GPUs in all, equally many on each node; default: 1.")
     ] = None,
     gpus_per_node: Annotated[
-        int | None, number_option(COUNT, "--gpus-per-node", help="GPUs on each node; without --nodes: one node.")
+        int | None, number_option(GPUS, "--gpus-per-node", help="GPUs on each node; without --nodes: one node.")
     ] = None,
     *,
     key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,

@@ -77,11 +77,11 @@ class Client:
         return self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
 
     def dry_run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Where and roughly when a job would start, without submitting it."""
+        """Return where and roughly when a job would start, without submitting it."""
         return self.transport.call("POST", "/v1/dry-run", body=dict(spec), repeat=True)
 
     def job(self, job_id: int) -> JobView:
-        """One job; ApiError with status 404 when there is none that you may see."""
+        """Return one job; raise ApiError with status 404 if there is none that you may see."""
         return job_view(self.transport.call("GET", f"/v1/jobs/{int(job_id)}"))
 
     def jobs(
@@ -99,7 +99,7 @@ class Client:
         to_id: int | None = None,
         limit: int | None = None,
     ) -> list[JobView]:
-        """All jobs that you may see, by number (or the newest first), filtered; at most `limit`.
+        """Return the jobs that you may see, by number (or the newest first), filtered; at most `limit`.
 
         `since` and `until` are seconds since 1970, by submission; `after_id` and `to_id` bound the numbers.
         """
@@ -134,12 +134,12 @@ class Client:
         self.act(job_id, "cancel", now)
 
     def act(self, job_id: int, verb: str, option: bool = False) -> JobView:
-        """cancel, hold, release or requeue a job; the job afterwards. The option of cancel is `now`, that of requeue `hold`."""
+        """Cancel, hold, release or requeue a job, and return it. Cancel has the option `now`, requeue the option `hold`."""
         query = {OPTIONS[verb]: "true"} if option and verb in OPTIONS else None
         return job_view(self.transport.call("POST", f"/v1/jobs/{int(job_id)}/{verb}", query=query))
 
     def act_all(self, verb: str, job_ids: Sequence[int], option: bool = False) -> tuple[list[JobView], list[ApiError]]:
-        """The same for many jobs: those that changed, and the refusals of the others."""
+        """Apply a verb to many jobs; return the jobs that changed, and the refusals of the others."""
         done: list[JobView] = []
         refused: list[ApiError] = []
         for at in range(0, len(job_ids), MOST_AT_ONCE):
@@ -148,7 +148,7 @@ class Client:
                 body[OPTIONS[verb]] = True
             answer = self.transport.call("POST", "/v1/actions", body=body)
             done += [job_view(row) for row in answer["jobs"]]
-            refused += [ApiError(int(each["status"]), each["detail"]) for each in answer["refused"]]
+            refused += [ApiError(int(job["status"]), job["detail"]) for job in answer["refused"]]
         return done, refused
 
     def history(
@@ -160,16 +160,16 @@ class Client:
         until: float | None = None,
         limit: int = 100,
     ) -> list[dict[str, Any]]:
-        """What became of jobs, the newest first, also of those that are long over; times are seconds since 1970."""
+        """Return jobs with their final figures, the newest first, also those that ended long ago; times are seconds since 1970."""
         query = {"user": user, "state": sorted(_states(state)) or None, "since": since, "until": until, "limit": limit}
         return list(self.transport.call("GET", "/v1/history", query=query)["jobs"])
 
     def health(self) -> dict[str, Any]:
-        """How the manager is doing: times of decisions and commits, depth of the queue, lag of the journal, last errors."""
+        """Return the health of the manager: times of decisions and commits, depth of the queue, lag of the journal, last errors."""
         return self.transport.call("GET", "/v1/health")
 
     def explain(self, job_id: int) -> dict[str, Any]:
-        """Why the job waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
+        """Return why a job waits: reason, numbers, jobs ahead, what would change it, and its receipt."""
         return self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
 
     def logs(
@@ -181,7 +181,7 @@ class Client:
         attempt: int | None = None,
         tail: int | None = None,
     ) -> Iterator[str]:
-        """The lines that the job wrote; with `follow` as they come, until the job ends. A restart of the manager is waited out.
+        """Yield the lines that a job wrote; with `follow` as they come, until the job ends, also across restarts of the manager.
 
         With several ranks each line begins with its rank, such as `[0] `; `tail` gives only the last lines of every rank.
         """
@@ -200,7 +200,7 @@ class Client:
                 time.sleep(POLL_S)
 
     def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""
+        """Yield the events of your jobs after number `after`, as they happen, without end."""
         for line in self.transport.lines("/v1/events", {"after": after}):
             if line.startswith(b"data: "):
                 yield json.loads(line.removeprefix(b"data: "))
@@ -224,19 +224,19 @@ class Client:
             time.sleep(max(0.0, min(POLL_S, until - now)))
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The nodes, with what is free on each."""
+        """Return the nodes, with the free GPUs of each."""
         return list(self.transport.call("GET", "/v1/nodes")["nodes"])
 
     def queues(self) -> list[dict[str, Any]]:
-        """The queues of teams, with what each is guaranteed and uses; [] without a queues file."""
+        """Return the queues of teams, with guaranteed and used GPUs; []: there is no queues file."""
         return list(self.transport.call("GET", "/v1/queues")["queues"])
 
     def set_node(self, node: str, verb: str) -> None:
-        """drain a node (it takes no new job) or resume it."""
+        """Drain a node (it takes no new job), or resume it."""
         self.transport.call("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}")
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Nodes that are kept for queues: nodes, queue, from and to in seconds since 1970."""
+        """Return the nodes that are kept for queues: nodes, queue, from and to in seconds since 1970."""
         return list(self.transport.call("GET", "/v1/reservations")["reservations"])
 
     def reserve(self, nodes: Sequence[str], queue: str, begin: float, end: float) -> None:
@@ -249,7 +249,7 @@ class Client:
         self.transport.call("DELETE", f"/v1/nodes/{quote(node, safe='')}/reservation")
 
     def status(self) -> dict[str, Any]:
-        """The manager's policy, cluster, and how many jobs are in each state."""
+        """Return the manager's policy, its cluster, and the number of jobs in each state."""
         return self.transport.call("GET", "/v1/status")
 
     def dashboard(self) -> str:
@@ -263,7 +263,7 @@ class Client:
         return dashboard_link(self.url, f"code={self.transport.call('POST', '/v1/codes')['code']}")
 
     def workload(self, last_s: float | None = None) -> dict[str, Any]:
-        """What ran in the last seconds (or ever), for a replay."""
+        """Return the jobs that ran in the last seconds (or ever), for a replay."""
         return self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
 
 

@@ -29,7 +29,7 @@ class Endpoint:
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """Where the manager keeps its state: as given, or `HEADWAY_DATA`, or the user's own folder for data."""
+    """Return the manager's data folder: as given, or `HEADWAY_DATA`, or the user's own folder for data."""
     if given is not None:
         return given
     if "HEADWAY_DATA" in os.environ:
@@ -77,7 +77,7 @@ class _Folder:
 
     @property
     def url(self) -> str:
-        """The address that the manager wrote, or the default."""
+        """Return the address that the manager wrote, or the default."""
         return self.texts.get(URL_FILE) or DEFAULT_URL
 
     def refuse_loose(self) -> None:

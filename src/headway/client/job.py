@@ -71,9 +71,7 @@ class JobView:
     first_started_at: float | None = None
     wait_s: float | None = None  # all that it waited; None: not known
     gpu_hours: float | None = None  # that it is charged for; None: not known
-    position: int | None = (
-        None  # among the jobs that wait for their turn, in the policy's order; only in lists of the queue
-    )
+    position: int | None = None  # in lists: among the jobs that wait for their turn, in the policy's order
     notes: tuple[str, ...] = ()  # what was accepted but is not enforced
     unsaved_s: float | None = None  # while it runs: what it has run since its last checkpoint, which a stop may lose
     spec: dict[str, Any] | None = None  # its job file, in the answer about one job
@@ -94,6 +92,6 @@ HISTORY_FIELDS: Final = (
 
 
 def job_view(row: Mapping[str, Any]) -> JobView:
-    """A job from its JSON; fields that this client does not know are left out, so that a newer manager can be asked."""
-    known = {field.name for field in fields(JobView)}
-    return JobView(**{name: value for name, value in row.items() if name in known})
+    """Return a job from its JSON. Fields that this client does not know are left out: a newer manager may have more."""
+    names = {field.name for field in fields(JobView)}
+    return JobView(**{name: value for name, value in row.items() if name in names})

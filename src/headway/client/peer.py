@@ -86,8 +86,8 @@ def _listed(address: tuple[str, int]) -> str:
 
 
 def _words(packed: bytes) -> str:
-    words = (int.from_bytes(packed[at : at + 4], sys.byteorder) for at in range(0, len(packed), 4))
-    return "".join(f"{word:08X}" for word in words)
+    fields = (int.from_bytes(packed[at : at + 4], sys.byteorder) for at in range(0, len(packed), 4))
+    return "".join(f"{word:08X}" for word in fields)
 
 
 def _packed(address: str) -> bytes:

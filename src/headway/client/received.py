@@ -18,23 +18,23 @@ class Received:
 
     @property
     def resume(self) -> str | None:
-        """Where to go on; None before anything has come."""
+        """Return the place to resume at; None: nothing has arrived."""
         if not self._places:
             return None
         return f"{self._attempt}:" + ",".join(f"{rank}={place}" for rank, place in self._places.items())
 
     @property
     def query(self) -> dict[str, str]:
-        """The same as part of an address, unless it is too long for one."""
+        """Return the place to resume at as a query, unless it is too long for an address."""
         return {"resume": text} if (text := self.resume) and len(text) <= LONGEST_QUERY else {}
 
     @property
     def headers(self) -> dict[str, str]:
-        """The same as a header, if it is: a job of thousands of ranks has as many places."""
+        """Return the place to resume at as a header, if it is too long for an address: a job may have thousands of ranks."""
         return {RESUME: text} if (text := self.resume) and len(text) > LONGEST_QUERY else {}
 
     def lines(self, part: bytes) -> Iterator[str]:
-        """The lines that a part completes."""
+        """Yield the lines that a part completes."""
         content = json.loads(part)
         if content.get("done"):
             self.done = True

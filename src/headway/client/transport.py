@@ -221,7 +221,7 @@ def _parts(url: str) -> SplitResult:
 
 
 def _content(status: int, raw: bytes) -> dict[str, Any]:
-    """The JSON of an answer (nothing: an empty one), or the manager's error."""
+    """Return the JSON of an answer ({} if it is empty), or raise the manager's error."""
     try:
         content = json.loads(raw or b"{}")
     except ValueError:

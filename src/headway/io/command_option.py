@@ -6,6 +6,7 @@ options of the command line, their checks, messages and defaults follow. The fie
 """
 
 import os
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -19,6 +20,7 @@ from headway.io.numbers import Range
 # Takes the option and a value; returns the value to keep, or raises BadInput.
 Check = Callable[["CommandOption", Any], Any]
 KINDS = (bool, int, float, Path)
+WORD = re.compile(r"[A-Za-z0-9_.:+-]+")  # of a GPU type or a feature, as in cluster files
 
 
 def as_given(option: "CommandOption", value: Any) -> Any:
@@ -76,6 +78,14 @@ class CommandOption:
 def flag_of(option: CommandOption) -> str:
     """Return the option as the command line has it."""
     return "--" + option.word.replace("_", "-")
+
+
+def checked_word(option: CommandOption, value: Any) -> Any:
+    """Return the name of a GPU type or a feature, or a tuple of such names; refuse text that jobs cannot ask for."""
+    for word in [value] if isinstance(value, str) else value:
+        if word and not WORD.fullmatch(word):
+            raise BadInput(f"{flag_of(option)} {word!r}: use letters, digits, and any of _ . : + - without spaces")
+    return as_given(option, value)
 
 
 @cache

@@ -16,6 +16,30 @@ class WrongState(HeadwayError):
     code = "wrong_state"
 
 
+class LimitReached(WrongState):
+    """A limit of a user, a queue or the manager is reached: the request may be repeated when jobs have ended."""
+
+    code = "limit_reached"
+
+
+class KeyReused(WrongState):
+    """The Idempotency-Key of a submission was used for another job."""
+
+    code = "key_reused"
+
+
+class Busy(WrongState):
+    """Another request of this kind is being computed: the request may be repeated when that is done."""
+
+    code = "busy"
+
+
+class ReplayFailed(HeadwayError):
+    """A replay could not be computed."""
+
+    code = "replay_failed"
+
+
 class NotAdmitted(HeadwayError):
     """The user, or the token, may not submit to the queue."""
 
@@ -23,15 +47,17 @@ class NotAdmitted(HeadwayError):
 
 
 class JournalFailed(HeadwayError):
-    """The journal cannot be written: nothing was accepted, and nothing is started until it can."""
+    """The journal cannot be written or read: nothing was accepted, and nothing is started until it can be written."""
 
     code = "journal_failed"
+    can_pass = True  # whether the journal may be written again without a restart
 
 
 class JournalDamaged(JournalFailed):
     """The journal's file is not a journal, or a part of it cannot be read: `what` says which, `path` its file (empty: not known)."""
 
     code = "journal_damaged"
+    can_pass = False
 
     def __init__(self, what: str, path: str = "") -> None:
         self.what = " ".join(what.split())

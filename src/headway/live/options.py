@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from headway.client.folder import DATA_HELP, data_folder
 from headway.errors import BadInput
 from headway.io.accounts import loose_ways
-from headway.io.command_option import CommandOption, check_fields, flag_of, options_of
+from headway.io.command_option import CommandOption, check_fields, checked_word, flag_of, options_of
 from headway.io.files import read_file
 from headway.io.numbers import COUNT, PORT, Range
 from headway.io.units import seconds, size_bytes
@@ -118,8 +118,12 @@ class ServeOptions:
             allowed=PROCESSES,
         ),
     ] = None
-    gpu_type: Annotated[str, CommandOption("GPU type for nodes whose cluster file gives none, such as a100.")] = ""
-    feature: Annotated[tuple[str, ...], CommandOption("A feature of all nodes, for jobs with constraints.")] = ()
+    gpu_type: Annotated[
+        str, CommandOption("GPU type for nodes whose cluster file gives none, such as a100.", checked_word)
+    ] = ""
+    feature: Annotated[
+        tuple[str, ...], CommandOption("A feature of all nodes, for jobs with constraints.", checked_word)
+    ] = ()
     prolog: Annotated[
         Path | None, CommandOption("A program that runs before every attempt of a job; if it fails, the job waits.")
     ] = None

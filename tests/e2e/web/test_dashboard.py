@@ -99,7 +99,7 @@ def test_hold_and_release(site: Any, opened: Any) -> None:
     page = opened(site, f"/job/{number}")
     page.get_by_role("button", name="Hold").click()
     page.locator(".state[data-state=held]").wait_for()
-    page.get_by_text("a person holds it").wait_for()
+    page.get_by_text("it is held until it is released").wait_for()
     page.get_by_role("button", name="Release").click()
     page.locator(".state[data-state=pending]").wait_for()
     with site.client() as client:

@@ -26,7 +26,7 @@ KINDS = sorted(set(subclasses(HeadwayError)), key=lambda kind: kind.__name__)
 
 
 def test_every_class_of_errors_has_its_own_code() -> None:
-    assert len({kind.code for kind in KINDS}) == len(KINDS) == 11
+    assert len({kind.code for kind in KINDS}) == len(KINDS) == 15
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,6 +50,7 @@ def test_a_problem_has_the_code_and_the_fields_of_its_error(kind: type[HeadwayEr
 
 def test_a_problem_without_an_error_is_named_by_its_status() -> None:
     assert json.loads(problem(401, "who?").body)["code"] == "unauthorized"
+    assert json.loads(problem(422, "not JSON").body)["code"] == "bad_input"
     assert json.loads(problem(429, "slow down").body)["code"] == "too_many_requests"
     with pytest.raises(ApiError) as refused:
         _content(502, b"<html>")

@@ -247,7 +247,8 @@ def test_zero_bytes_are_refused(idle: Any, field: str) -> None:
 )
 def test_malformed_bodies_are_refused_in_one_line(idle: Any, body: bytes) -> None:
     answer = idle.ask("POST", "/v1/jobs", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code in {400, 422}, answer.text
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == "bad_input"
     assert "\n" not in answer.json()["detail"]
 
 
@@ -269,6 +270,37 @@ def test_a_key_given_twice_is_refused(idle: Any, method: str, path: str, body: b
     answer = idle.ask(method, path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422, answer.text
     assert answer.json()["detail"] == f"the body: not a JSON object: the key {key!r} is there twice: keep one"
+
+
+def test_an_error_about_one_field_names_it(idle: Any) -> None:
+    def field(method: str, path: str, **given: Any) -> Any:
+        answer = idle.ask(method, path, **given)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_input"), answer.text
+        return answer.json()["fields"].get("field")
+
+    job = {"command": ["true"]}
+    assert field("POST", "/v1/jobs", json={**job, "num_nodes": "x"}) == "num_nodes"
+    assert field("POST", "/v1/jobs", json={**job, "resources": {"cpus": -1}}) == "resources.cpus"
+    assert field("POST", "/v1/jobs", json={**job, "after": [99]}) == "after"
+    assert field("POST", "/v1/jobs", json={**job, "output": "%Z"}) == "output"
+    assert field("POST", "/v1/jobs", json=job, headers={"Idempotency-Key": "k" * 300}) == "Idempotency-Key"
+    assert field("GET", "/v1/jobs?limit=0") == "limit"
+    assert field("GET", f"/v1/jobs/{idle.submit()}/logs?resume=x") == "resume"
+    assert field("POST", "/v1/jobs", json={"num_nodes": "x", "name": 3}) is None
+
+
+def test_a_key_for_another_job_has_a_code_of_its_own(idle: Any) -> None:
+    keyed = {"headers": {"Idempotency-Key": "one"}}
+    assert idle.ask("POST", "/v1/jobs", json={"command": ["true"]}, **keyed).status_code == 201
+    answer = idle.ask("POST", "/v1/jobs", json={"command": ["false"]}, **keyed)
+    assert (answer.status_code, answer.json()["code"]) == (409, "key_reused")
+
+
+def test_headers_above_the_limit_are_refused(idle: Any) -> None:
+    """Headers that came in one piece were accepted up to twice the limit."""
+    assert idle.ask("GET", "/v1/jobs", headers={"X-Long": "x" * 100_000}).status_code == 200
+    answer = idle.ask("GET", "/v1/jobs", headers={"X-Long": "x" * (1 << 17)})
+    assert (answer.status_code, answer.json()["code"]) == (431, "request_header_fields_too_large")
 
 
 def test_bodies_above_the_limit_are_cut_off(idle: Any) -> None:

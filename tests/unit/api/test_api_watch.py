@@ -32,6 +32,8 @@ def test_the_map_names_the_job_on_every_gpu(busy: Any) -> None:
     assert (found["gpus"], found["gpus_busy"]) == (4, 4)
     assert [job["job_id"] for job in found["waiting"]] == [busy.held["waits"]]
     assert found["waiting"][0]["position"] == 1
+    listed = busy.ask("GET", "/v1/jobs").json()["jobs"]
+    assert {job["job_id"]: job["position"] for job in listed if job["position"]} == {busy.held["waits"]: 1}
     assert sum(found["reasons"].values()) == 1
     assert found["recording"] is None
 

@@ -56,7 +56,7 @@ def test_explain_says_which_nodes_a_job_needs(serve: Callable[..., Served]) -> N
     )
     served.manager.drain("n000")
     said = served.explained(waits, "node_down")
-    assert said.message == "it needs 2 nodes with 8 GPUs each, and too few nodes take jobs (drained: n000)"
+    assert said.message == "it needs 2 nodes with 8 GPUs each, and 1 such node takes jobs (drained: n000)"
     served.manager.resume("n000")
     served.manager.cancel(first, at_once=True)
     assert served.until(waits, "RUNNING").nodes == ("n000", "n001")

@@ -13,6 +13,7 @@ from tests.unit.operate.conftest import Served
 from tests.waiting import PATIENCE_S, wait_for
 
 from headway.errors import BadInput
+from headway.live.errors import JournalDamaged
 from headway.live.notify import webhook
 from headway.live.notify.webhook import Webhook
 from headway.live.state.records import JournalRow
@@ -159,6 +160,30 @@ def test_what_happened_while_nobody_sent_is_sent_later(serve: Callable[..., Serv
     assert receiver.states(missed, "COMPLETED") == ["PENDING", "STARTING", "RUNNING", "COMPLETED"]
     assert receiver.states(first, "COMPLETED").count("COMPLETED") == 1
     again.stop()
+
+
+def test_changes_arrive_after_the_journal_could_not_be_read(serve: Callable[..., Served], receiver: Receiver) -> None:
+    """The thread ended, and nothing more was sent."""
+    served = serve()
+    hook = Webhook(served.manager, receiver.url, "s3")
+    unreadable, events = threading.Event(), served.manager.events
+
+    def read(after: int) -> list[JournalRow]:
+        if unreadable.is_set():
+            raise JournalDamaged("row 3 of table events fails its checksum")
+        return events(after)
+
+    served.manager.events = read  # type: ignore[method-assign,assignment]
+    unreadable.set()
+    hook.start()
+    job = served.submit()
+    served.until(job)
+    wait_for(lambda: not served.manager.health().ok)
+    assert "the webhook waits for the journal" in served.manager.health().last_errors[0].message
+    unreadable.clear()
+    assert receiver.states(job, "COMPLETED") == ["PENDING", "STARTING", "RUNNING", "COMPLETED"]
+    wait_for(lambda: served.manager.health().ok)
+    hook.stop()
 
 
 def test_an_address_that_is_none_is_refused(serve: Callable[..., Served]) -> None:

@@ -21,7 +21,7 @@ def test_the_numbers_of_a_receipt_are_shown_whole_on_80_columns() -> None:
         "job_id": 1,
         "state": "HELD",
         "reason": "held",
-        "message": "a person holds it",
+        "message": "it is held until it is released",
         "numbers": {
             "gpus_asked": 8.0,
             "gpus_total": 8.0,

@@ -4,6 +4,7 @@ import getpass
 import os
 import stat
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from headway.cli.operate.health import health_view
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.io.accounts import loose_ways
-from headway.live.errors import WrongState
+from headway.live.errors import ReplayFailed, WrongState
 from headway.live.executors import Launch
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.gpus import limits_of
@@ -217,3 +218,11 @@ def test_one_replay_is_computed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         go.set()
         greedy.join()
     assert what_if.ask_apart({}) == "{}"
+
+
+def test_a_replay_that_fails_has_a_code_and_repeats_no_line_of_stderr() -> None:
+    with pytest.raises(ReplayFailed, match=r"^the replay ended with status 1: the messages of the manager say why$"):
+        what_if.ask_apart({"nonsense": 1})
+    nothing = {"jobs": [], "cluster": asdict(cluster("1x1")), "policy": "fifo", "placement": "consolidated", "late": []}
+    with pytest.raises(BadInput, match="nothing to replay"):
+        what_if.ask_apart({"workload": nothing, "policies": ["fifo"]})

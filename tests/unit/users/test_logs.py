@@ -20,6 +20,7 @@ from headway.cli.tables.terminal import plain, plain_lines
 from headway.client.client import Client
 from headway.client.received import Received
 from headway.cluster.named import cluster
+from headway.errors import BadInput
 from headway.io.accounts import own_account
 from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
@@ -236,10 +237,9 @@ def test_a_place_is_found_again_after_a_rotation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1", "1:0", "1:0=", "1:0=5-", "-1:0=1", "1:0=1;", "٣:0=1"])
 def test_places_that_are_none(text: str) -> None:
-    from fastapi import HTTPException
-
-    with pytest.raises(HTTPException, match="resume"):
+    with pytest.raises(BadInput, match="resume: write ATTEMPT:RANK=PLACE") as refused:
         parse_resume(text)
+    assert refused.value.fields == {"field": "resume"}
 
 
 def test_while_the_disk_is_nearly_full_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,20 +8,10 @@ from rich.text import Text
 
 from headway.cli.tables.jobs import STYLES, bar, moment, nodes_text, progress, script, short, span, times
 from headway.io.units import counted
-from headway.reasons import receipt_text, short_text
+from headway.reasons import HOLDS, receipt_text, short_text
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
-
-# Until when a job holds GPUs that are kept for another.
-HOLDS = {
-    "time_limit": "end of its time limit and its grace",
-    "min_runtime": "end of its minimum run time, checkpointed",
-    "notice": "end of its notice, checkpointed: it borrows them",
-    "first_step": "its first step at the latest, saved",
-    "not_preemptible": "no time limit, cannot be preempted",
-    "comes_first": "no time limit, comes first",
-}
 
 
 def job_table(job: "JobView") -> Table:
@@ -143,7 +133,7 @@ def _reservation(reservation: dict[str, Any] | None, job_id: int) -> list[Render
     if reservation["holders"]:
         table = Table(box=None, show_header=False, pad_edge=False)
         for holder in reservation["holders"]:
-            until = "" if holder["until"] is None else moment(holder["until"])
+            until = "" if holder["until"] is None else f"until {moment(holder['until'])}"
             table.add_row(f"  job {holder['job_id']}", counted(holder["gpus"], "GPU"), until, HOLDS[holder["why"]])
         lines.append(table)
     return lines

@@ -40,7 +40,7 @@ Moment = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False, descr
 
 
 def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:
-    """The caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
+    """Return the caller if its token covers `scope`, or refuse it; `own_job`: a job's token passes too."""
     caller: Caller = request.state.caller
     if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
         return caller
@@ -48,7 +48,7 @@ def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:
 
 
 def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Awaitable[Caller]]:
-    """The same as a dependency of a route."""
+    """Return the check of a scope as a dependency of a route."""
 
     async def check(request: Request, _: Annotated[Any, Security(bearer)]) -> Caller:
         return allowed(request, scope, own_job)
@@ -77,7 +77,7 @@ def own_jobs(caller: Caller, query: JobQuery) -> JobQuery | None:
 
 
 def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
-    """The job, if it exists for this caller. Another user's job is not found: its existence is nobody's business."""
+    """Return a job that the caller may see; the job of another user is not found."""
     job = manager.job(job_id)
     if job is None or not caller.sees(job_id, job.user):
         raise HTTPException(404, f"there is no job {job_id}")
@@ -99,7 +99,7 @@ def check_queue(manager: Manager, caller: Caller, spec: JobSpec) -> None:
 
 
 def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer beside its result, for the description of the API: what every route may, and more."""
+    """Return the refusals of a route for the description of the API: those of every route, and more."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     every = {
         400: "The request cannot be used.",

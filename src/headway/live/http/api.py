@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from headway import __version__, web
 from headway.client.job import JobQuery, JobView
-from headway.errors import BadInput, HeadwayError
+from headway.errors import HeadwayError, wrong_field
 from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.direct import Answers, Api, Created
@@ -120,12 +120,15 @@ def handle_errors(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     async def wrong_field(_: Request, error: RequestValidationError) -> JSONResponse:
         # The value itself is left out: it may hold what JSON cannot say, or a secret.
-        parts = []
+        parts, names = [], set[str]()
         for mistake in error.errors():
             where = ".".join(str(part) for part in mistake["loc"] if part not in {"body", "query", "path", "header"})
             text = str(mistake["msg"]).removeprefix("Value error, ")
             parts.append(f"{where}: {text}" if where else text)
-        return problem(422, "; ".join(parts).encode("utf-8", "replace").decode(), code=BadInput.code)
+            names.add(where)
+        detail = "; ".join(parts).encode("utf-8", "replace").decode()
+        field = names.pop().encode("utf-8", "replace").decode() if len(names) == 1 else ""
+        return problem(422, detail, fields={"field": field} if field else None)
 
     @api.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
@@ -153,7 +156,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         caller = access.allowed(request, Scope.SUBMIT)
         headers = dict(request.scope["headers"])
         if not headers.get(b"content-type", b"").startswith(b"application/json"):
-            raise BadInput("Content-Type: a job is sent as application/json")
+            raise wrong_field("Content-Type", "a job is sent as application/json")
         try:
             spec = JobSpec.model_validate(await request.json())
         except ValidationError as error:
@@ -173,7 +176,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: access.Submitter) -> DryRun:
-        """Where and roughly when a job would start. Nothing is submitted."""
+        """Return where and roughly when a job would start. Nothing is submitted."""
         _check_submission(manager, caller, spec)
         answer = manager.dry_run(spec, caller.user)
         mine = manager.visible(answer.preempts, caller.sees)
@@ -189,7 +192,7 @@ def _check_submission(manager: Manager, caller: Caller, spec: JobSpec) -> None:
     mine = manager.visible(named, caller.sees)
     hidden = next((number for number in named if number not in mine), None)
     if hidden is not None:
-        raise BadInput(f"after: there is no job {hidden}")
+        raise wrong_field("after", f"there is no job {hidden}")
 
 
 def _jobs(api: FastAPI, manager: Manager) -> None:
@@ -207,7 +210,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
         until: access.Moment = None,
         newest: Annotated[bool, Query(description="The newest first.")] = False,
     ) -> JobPage:
-        """Jobs by number, filtered (`since` and `until`: by submission). Those who do not operate see their own."""
+        """Return jobs by number, filtered (`since` and `until`: by submission). Callers that do not operate see their own jobs."""
         query = access.own_jobs(
             caller,
             JobQuery(
@@ -228,7 +231,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/jobs/{job_id}", tags=["jobs"], responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: access.JobReader) -> JobView:
-        """One job, with its job file; the values of its environment are for its own user."""
+        """Return one job, with its job file. Only its own user sees the values of its environment."""
         job, spec = seen(manager, caller, job_id), manager.spec(job_id)
         content = None if spec is None else spec.model_dump(mode="json", exclude_defaults=True)
         if content and "envs" in content and caller.user != job.user:
@@ -237,7 +240,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: access.JobReader) -> Explanation:
-        """Why it waits: reason, numbers, jobs ahead, reservation, minimum run times, what would change it, and the receipt of its wait."""
+        """Return why a job waits: reason, numbers, jobs ahead, reservation, minimum run times, what would help, and its receipt."""
         seen(manager, caller, job_id)
         return manager.explain(job_id, caller.sees)
 

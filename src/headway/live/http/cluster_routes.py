@@ -87,7 +87,7 @@ class History(BaseModel):
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
-    """Health, nodes, status, metrics and workload."""
+    """Add routes for health, nodes, status, metrics and the workload."""
 
     liveness = Liveness(manager)
 
@@ -95,24 +95,26 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/healthz", tags=["cluster"], responses=failing, response_model_exclude_defaults=True)
     async def health(response: Response) -> Health:
-        """Whether the manager works: it answers, and its journal can be written. Needs no token."""
+        """Return whether the manager works: it answers, and its journal can be written. No token is needed."""
         trouble = await liveness.trouble()
         response.status_code = 503 if trouble else 200
         return Health(ok=not trouble, detail=trouble)
 
     @api.get("/v1/nodes", tags=["cluster"], responses=REFUSALS)
     def nodes(caller: Reader) -> Nodes:
-        """The nodes, with what is free on each. Those who do not operate see only their own jobs on them."""
-        found = manager.nodes()
+        """Return the nodes, with the free GPUs of each. Callers that do not operate see only their own jobs."""
+        views = manager.nodes()
         if not caller.operates:
             active = frozenset(state.name for state in JobState if state.has_processes)
-            own = {job.job_id for job in manager.jobs(JobQuery(user=caller.user, states=active))}
-            found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
-        return Nodes(nodes=found)
+            own_numbers = {job.job_id for job in manager.jobs(JobQuery(user=caller.user, states=active))}
+            views = [
+                replace(node, jobs=tuple(number for number in node.jobs if number in own_numbers)) for node in views
+            ]
+        return Nodes(nodes=views)
 
     @api.get("/v1/queues", tags=["cluster"], responses=REFUSALS)
     def queues(caller: Reader) -> TeamQueues:
-        """The queues of teams: what each asks for, is guaranteed, uses and has borrowed; none without a queues file."""
+        """Return the queues of teams: share, guarantee, used and borrowed GPUs; none without a queues file."""
         return TeamQueues(queues=manager.look(queue_views))
 
     @api.post("/v1/nodes/{node}/drain", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
@@ -127,7 +129,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/reservations", tags=["cluster"], responses=REFUSALS)
     def reservations(caller: Reader) -> Reservations:
-        """The nodes that are kept for queues, now or later."""
+        """Return the nodes that are kept for queues, now or later."""
         return Reservations(reservations=manager.look(_reservations))
 
     @api.post("/v1/reservations", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
@@ -142,20 +144,20 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/status", tags=["cluster"], responses=REFUSALS)
     def status(caller: Reader) -> Status:
-        """The policy, the cluster, and how many jobs are in each state."""
+        """Return the policy, the cluster, and the number of jobs in each state."""
         return manager_status(manager)
 
     @api.get("/v1/health", tags=["cluster"], responses=REFUSALS)
     def scheduler_health(caller: Reader) -> ManagerHealth:
-        """How long the manager takes to decide and to write, how deep the queue is, and (for those who operate) the last errors.
+        """Return the times of decisions and commits, the depth of the queue, and (for operators) the last errors.
 
         Names of queues that are not in a queues file are parts of jobs: only those who operate see them.
         """
-        found = manager.health()
+        answer = manager.health()
         if caller.operates:
-            return found
-        queue = replace(found.queue, waiting_by_queue=folded(found.queue.waiting_by_queue, manager.queue_names))
-        return replace(found, last_errors=(), queue=queue)
+            return answer
+        queue = replace(answer.queue, waiting_by_queue=folded(answer.queue.waiting_by_queue, manager.queue_names))
+        return replace(answer, last_errors=(), queue=queue)
 
     @api.get(
         "/v1/history",
@@ -171,7 +173,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         until: Moment = None,
         limit: Annotated[int, Query(ge=1, le=MOST_HISTORY)] = 100,
     ) -> History:
-        """What became of jobs, the newest first: those that were there at some time between `since` and `until`."""
+        """Return the jobs that existed at some time between `since` and `until`, the newest first."""
         states = frozenset(state or ())
         query = own_jobs(
             caller, JobQuery(user=user, states=states, ended_since=since, until=until, descending=True, limit=limit)
@@ -180,14 +182,14 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
     def metrics(caller: Reader) -> Response:
-        """Counts and gauges for Prometheus (give it a token of scope read); by queue where there is a queues file."""
+        """Return metrics for Prometheus (give it a token of scope read); by queue if there is a queues file."""
         return Response(prometheus_text(manager, caller.operates), media_type=CONTENT_TYPE)
 
     @api.get("/v1/workload", tags=["cluster"], responses=REFUSALS)
     def workload(
         caller: Operator, last_s: Annotated[float | None, Query(gt=0, le=1e12, allow_inf_nan=False)] = None
     ) -> PastWork:
-        """The jobs of the last seconds (or all), for a replay under other policies."""
+        """Return the jobs of the last seconds (or all), for a replay under other policies."""
         since = -math.inf if last_s is None else manager.clock() - last_s
         jobs = manager.workload(since)
         late = manager.late_rounds(since)
@@ -203,7 +205,7 @@ def _reservations(state: ClusterState, now: float) -> list[Reservation]:
 
 
 def manager_status(manager: Manager) -> Status:
-    """What a client needs to know about the manager itself."""
+    """Return what a client needs to know about the manager."""
     return Status(
         policy=manager.policy,
         placement=manager.placement,

@@ -69,10 +69,10 @@ class Api(FastAPI):
         try:
             answer = await endpoint(request)
         except Exception as error:
-            known = [kind for kind in type(error).__mro__ if kind in self.exception_handlers]
-            handle: Any = self.exception_handlers[known[0]]
+            kinds = [kind for kind in type(error).__mro__ if kind in self.exception_handlers]
+            handle: Any = self.exception_handlers[kinds[0]]
             answer = await handle(request, error)
-            if known[0] is Exception:  # nobody expected it: it is answered, and the server's log has it
+            if kinds[0] is Exception:  # nobody expected it: it is answered, and the server's log has it
                 await answer(scope, receive, send)
                 raise
         await answer(scope, receive, send)
@@ -86,7 +86,7 @@ class Answers:
         self._woken: asyncio.AbstractEventLoop | None = None  # the loop that will look
 
     def expect(self) -> tuple["asyncio.Future[Submission]", Callable[[Submission], None]]:
-        """What a request waits for, and what tells it from any thread."""
+        """Return a future that a request waits for, and a function that sets it from any thread."""
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
 

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import HTTPException
 
 from headway.live.http.problems import problem
-from headway.live.http.server.connections import EXTENSION
+from headway.live.http.server.connections import EXTENSION, MOST_HEADER_BYTES
 from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
 from headway.web import PAGES, START
@@ -41,6 +41,7 @@ MORE_HEADERS = {
     401: {"www-authenticate": "Bearer", "connection": "close"},
     408: {"connection": "close"},
     413: {"connection": "close"},
+    431: {"connection": "close"},
     429: {"retry-after": "1"},
 }
 
@@ -109,8 +110,8 @@ class Guard:
     def _check(self, scope: Message, headers: dict[bytes, str]) -> str:
         """Refuse the request by its headers, or note who sent it; the name under which its limits count."""
         if headers.get(b"host", "").lower() not in self.hosts:
-            words = "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
-            raise HTTPException(421, words)
+            message = "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
+            raise HTTPException(421, message)
         origin = headers.get(b"origin")
         if origin is not None and origin.lower() not in self.origins:
             raise HTTPException(403, "requests from other web pages are refused")
@@ -133,11 +134,11 @@ class Guard:
         """Refuse a token that is not valid, or none, except on a path that is open to all."""
         if path in OPEN_PATHS or path.startswith(PAGES):
             return
-        words = "send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
-        raise HTTPException(401, f"{self.tokens.why_not(token)}: {words}")
+        fix = "send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+        raise HTTPException(401, f"{self.tokens.why_not(token)}: {fix}")
 
     async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
-        """The whole body; one that is too large is refused without reading the rest."""
+        """Return the whole body; refuse a body that is too large without reading the rest."""
         said, body = headers.get(b"content-length", "0"), bytearray()
         while True:
             if not said.isdigit() or max(int(said), len(body)) > self.most_body_bytes:
@@ -151,8 +152,11 @@ class Guard:
 
 
 def _headers(scope: Message) -> dict[bytes, str]:
-    """The headers that the guard looks at."""
+    """Return the headers that the guard looks at; refuse headers that are too long."""
     headers: dict[bytes, str] = {}
+    size = len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
+    if size + sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
+        raise HTTPException(431, f"the line of the request and its headers are longer than {MOST_HEADER_BYTES:,} bytes")
     for name, value in scope["headers"]:
         if name in ONCE:
             if name in headers:
@@ -168,7 +172,7 @@ def _bearer(headers: dict[bytes, str]) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once, and then what the connection says (its end)."""
+    """Return a `receive` that gives the body once, and then the messages of the connection."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import HTTPException
 from fastapi.concurrency import run_in_threadpool
 
+from headway.errors import wrong_field
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.manager.followers import Follower
 from headway.live.manager.manager import Manager
@@ -57,11 +57,11 @@ class RankLog:
 
     @property
     def passed_on(self) -> int:
-        """Up to where it was passed on, in whole lines."""
+        """Return the place up to which whole lines were passed on."""
         return self.at - len(self.rest)
 
     def read(self, last: bool) -> tuple[bytes, bool]:
-        """What was written since the last call, in whole lines, and whether there may be more (`last`: the unfinished line too)."""
+        """Return the whole lines written since the last call (`last`: the unfinished line too), and whether there may be more."""
         new, more = self._next_bytes()
         text, self.rest = self.rest + new, b""
         if new or not last:
@@ -73,7 +73,7 @@ class RankLog:
         return text, more
 
     def _next_bytes(self) -> tuple[bytes, bool]:
-        """The next bytes, and whether to look again at once."""
+        """Return the next bytes, and whether to read again at once."""
         files = self.files()
         if files and self.at < files[0][0]:
             self.gone, self.at, self.rest = True, files[0][0], b""
@@ -104,7 +104,7 @@ class RankLog:
         return files if before == self._number() else []
 
     def _number(self) -> int:
-        """How many bytes went before the current file."""
+        """Return the number of bytes before the current file."""
         try:
             return int(self.path.with_name(f"{self.path.name}.at").read_bytes())
         except (OSError, ValueError):
@@ -137,13 +137,13 @@ class RankLog:
 
 
 def parse_resume(text: str | None) -> tuple[int, dict[int, int]] | None:
-    """`2:0=456,1=0`: attempt 2, rank 0 from byte 456, and so on."""
+    """Return attempt and places by rank: `2:0=456,1=0` is attempt 2, rank 0 from byte 456, rank 1 from its beginning."""
     if text is None:
         return None
     match = _RESUME.fullmatch(text)
     if not match:
-        raise HTTPException(422, "resume: ATTEMPT:RANK=PLACE,..., as earlier answers said")
-    pairs = (each.partition("=") for each in filter(None, match[2].split(",")))
+        raise wrong_field("resume", "write ATTEMPT:RANK=PLACE,..., as in earlier answers")
+    pairs = (part.partition("=") for part in filter(None, match[2].split(",")))
     return int(match[1]), {int(rank): int(place) for rank, _, place in pairs}
 
 
@@ -159,7 +159,7 @@ class LogReader:
         self._watched: int | None = None  # the attempt whose logs are watched while there is nothing to read
 
     async def parts(self) -> AsyncIterator[LogPart]:
-        """Everything that the job wrote in an attempt (by default the latest), and with `follow` in the ones after it."""
+        """Yield what the job wrote in an attempt (default: the latest), and with `follow` in later attempts."""
         with self.manager.followers.follow(self.job_id) as follower:
             async for part in self._parts(follower):
                 yield part
@@ -191,7 +191,7 @@ class LogReader:
                 return
 
     def _read(self, last: bool) -> tuple[list[LogPart], bool]:
-        """What all ranks have written meanwhile, and whether there may be more. Ranks are looked for anew every time."""
+        """Return what all ranks have written since the last call, and whether there may be more. List the ranks anew every time."""
         files = self.manager.log_files(self.job_id, self.attempt)
         self._ranks = len(files)
         for rank, path in enumerate(files):

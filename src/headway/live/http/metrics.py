@@ -38,7 +38,7 @@ class Collector:
             self.waiting = folded(self.waiting, manager.queue_names)
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric once."""
+        """Yield every metric once."""
         build = GaugeMetricFamily("headway_build_info", "1, with the version.", labels=["version"])
         build.add_metric([__version__], 1.0)
         yield build
@@ -51,21 +51,23 @@ class Collector:
             queues.add_metric([queue], count)
         yield queues
         for name, value in sorted(self.values.items()):
-            words = name.removeprefix("headway_").replace("_", " ").capitalize() + "."
+            text = name.removeprefix("headway_").replace("_", " ").capitalize() + "."
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield family(name, HELP.get(name, words), value=value)
-        for name, words in WORK.items():
-            one = self.work[name]
-            yield HistogramMetricFamily(f"headway_{name}_duration_seconds", words, one.cumulative(), one.total)
-        words = "Time from submission to the first start, by queue."
-        waits = HistogramMetricFamily("headway_job_wait_seconds", words, labels=["queue"])
+            yield family(name, HELP.get(name, text), value=value)
+        for name, text in WORK.items():
+            histogram = self.work[name]
+            yield HistogramMetricFamily(
+                f"headway_{name}_duration_seconds", text, histogram.cumulative(), histogram.total
+            )
+        text = "Time from submission to the first start, by queue."
+        waits = HistogramMetricFamily("headway_job_wait_seconds", text, labels=["queue"])
         for queue, waited in sorted(self.waits.items()):
             waits.add_metric([queue], waited.cumulative(), waited.total)
         yield waits
 
 
 def prometheus_text(manager: Manager, operates: bool) -> bytes:
-    """The metrics in Prometheus' text format; with all names of queues for those who operate."""
+    """Return the metrics in Prometheus' text format; `operates`: with the names of all queues."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector(manager, operates))
     return generate_latest(registry)

@@ -38,14 +38,14 @@ def weaknesses(data: Path) -> list[str]:
     Root and the manager's own user are trusted. Above the folder of an ordinary user, so are the groups that these two let write: many
     systems give every user a group of their own, and let it write by default.
     """
-    own, lines = os.geteuid(), []
+    own_uid, lines = os.geteuid(), []
     if data.is_dir():
         for path in (data.resolve(), *sorted(data.resolve().iterdir())):
             status = path.lstat()
-            if status.st_uid not in {0, own}:
-                lines.append(f"{path} belongs to user {status.st_uid}, not to {own}")
+            if status.st_uid not in {0, own_uid}:
+                lines.append(f"{path} belongs to user {status.st_uid}, not to {own_uid}")
             elif not stat.S_ISLNK(status.st_mode) and status.st_mode & OTHERS_WRITE:
                 lines.append(f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w)")
-    fix = "chown root, chmod go-w" if own == 0 else "chmod o-w, or ask its owner"
-    above = loose_ways(data, trust_groups=own != 0)
+    fix = "chown root, chmod go-w" if own_uid == 0 else "chmod o-w, or ask its owner"
+    above = loose_ways(data, trust_groups=own_uid != 0)
     return lines + [f"{way}, above the data folder, can be changed by others ({fix})" for way in above]

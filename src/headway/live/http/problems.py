@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from headway.errors import BadInput, HeadwayError
-from headway.live.errors import JournalFailed, NotAdmitted, NotFound, WrongState
+from headway.live.errors import JournalFailed, NotAdmitted, NotFound, ReplayFailed, WrongState
 
 MEDIA_TYPE = "application/problem+json"
 STATUSES: Mapping[type[HeadwayError], int] = {
@@ -16,6 +16,7 @@ STATUSES: Mapping[type[HeadwayError], int] = {
     NotFound: 404,
     WrongState: 409,
     BadInput: 422,
+    ReplayFailed: 500,
     JournalFailed: 503,
     HeadwayError: 400,
 }
@@ -44,7 +45,8 @@ def problem(
     code: str = "",
     fields: Mapping[str, Any] | None = None,
 ) -> JSONResponse:
-    """Return the answer to a request that is refused; without a `code`, the status gives it (401: `unauthorized`)."""
-    title, name = HTTPStatus(status).phrase, code or HTTPStatus(status).name.lower()
+    """Return the answer to a request that is refused; without a `code`, the status gives it (401: `unauthorized`, 422: `bad_input`)."""
+    title = HTTPStatus(status).phrase
+    name = code or (BadInput.code if status == STATUSES[BadInput] else HTTPStatus(status).name.lower())
     content = Problem(title=title, status=status, detail=detail, code=name, fields=dict(fields or {}))
     return JSONResponse(content.model_dump(), status, dict(headers or {}), MEDIA_TYPE)

@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 from headway.live.http import access
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, seen
 from headway.live.http.logs import LogPart, LogQuery, LogReader, parse_resume
+from headway.live.http.server.connections import MOST_HEADER_BYTES
 from headway.live.http.tokens import Caller
 from headway.live.manager.manager import Manager
 from headway.live.rows import row_meaning
@@ -29,7 +30,7 @@ KEEP_ALIVE_S = 15.0
 
 
 async def as_text(parts: AsyncIterator[LogPart], labelled: bool) -> AsyncIterator[bytes]:
-    """For people: with several ranks each line begins with its rank, and a new attempt is announced."""
+    """Yield a log as text: with several ranks each line begins with its rank, and a new attempt is announced."""
     attempt = 0
     async for part in parts:
         if attempt and part.attempt != attempt:
@@ -45,7 +46,7 @@ async def as_text(parts: AsyncIterator[LogPart], labelled: bool) -> AsyncIterato
 
 
 async def as_json(parts: AsyncIterator[LogPart]) -> AsyncIterator[bytes]:
-    """For programs: one object per line with the place to resume at, and a last one that says that there is no more."""
+    """Yield a log as one JSON object per line with the place to resume at; the last object marks the end."""
     async for part in parts:
         # Bytes that are not UTF-8 (or half a character) come as lone surrogates, as Python escapes them.
         text = part.text.decode("utf-8", "surrogateescape")
@@ -55,7 +56,7 @@ async def as_json(parts: AsyncIterator[LogPart]) -> AsyncIterator[bytes]:
 
 
 async def server_sent(manager: Manager, caller: Caller, after: int) -> AsyncIterator[bytes]:
-    """The journal's rows about the caller's jobs, as events whose id is the row's number."""
+    """Yield the journal's rows about the caller's jobs as events; the id of an event is the number of its row."""
     owners: dict[int, str] = {}
     silent_since = time.monotonic()
     yield b"retry: 1000\n\n"
@@ -85,7 +86,7 @@ async def _may_see(manager: Manager, caller: Caller, owners: dict[int, str], job
 
 
 def event_json(row: JournalRow) -> dict[str, Any]:
-    """A journal row as clients see it, with what it means: the job's state from now on (null: as before), and a message for people."""
+    """Return a journal row with its meaning: the job's state from now on (null: as before), and a message for users."""
     meaning = row_meaning(row.kind, row.data)
     about = (
         {"job_id": row.job, "attempt": row.attempt, "state": meaning.state and meaning.state.name} if row.job else {}
@@ -101,7 +102,7 @@ def event_json(row: JournalRow) -> dict[str, Any]:
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
-    """Logs and events."""
+    """Add routes for logs and events."""
     open_streams: Counter[str] = Counter()
 
     async def counted(who: str, parts: AsyncIterator[bytes], still_known: Callable[[], bool]) -> AsyncIterator[bytes]:
@@ -136,11 +137,13 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         ] = "text",
         resume: Annotated[
             str | None,
-            Query(max_length=300_000, description="ATTEMPT:RANK=PLACE,...: go on after what these answers held."),
+            Query(
+                max_length=MOST_HEADER_BYTES, description="ATTEMPT:RANK=PLACE,...: go on after what these answers held."
+            ),
         ] = None,
         headway_resume: Annotated[str | None, Header(description="The same, where it is too long for a query.")] = None,
     ) -> StreamingResponse:
-        """What the job's ranks wrote. With several ranks, each line begins with its rank."""
+        """Return what the job's ranks wrote. With several ranks, each line begins with its rank."""
         await run_in_threadpool(seen, manager, caller, job_id)
         places = await run_in_threadpool(parse_resume, headway_resume if resume is None else resume)
         parts = LogReader(manager, job_id, LogQuery(rank, attempt, follow, tail, places)).parts()
@@ -155,7 +158,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         after: Annotated[int, Query(ge=0, le=2**53, description="Only events with a higher number.")] = 0,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> StreamingResponse:
-        """What happens, as it happens: server-sent events. A browser goes on where it was (Last-Event-ID)."""
+        """Stream server-sent events. A browser continues after its last event (Last-Event-ID)."""
         if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
             after = max(after, min(int(last_event_id[:16]), 2**53))
         parts = server_sent(manager, caller, after)

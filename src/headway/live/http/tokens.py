@@ -44,7 +44,7 @@ class Scope(StrEnum):
     JOB = "job"
 
     def covers(self, needed: "Scope") -> bool:
-        """Whether a token of this scope may do what needs `needed`."""
+        """Return whether a token of this scope may do what needs `needed`."""
         return self is not Scope.JOB and _REACH[self] >= _REACH[needed]
 
 
@@ -64,11 +64,11 @@ class Caller:
 
     @property
     def operates(self) -> bool:
-        """Whether this caller sees and touches the jobs of all users."""
+        """Return whether the caller sees and changes the jobs of all users."""
         return self.scope is Scope.OPERATE
 
     def sees(self, job_id: int, user: str) -> bool:
-        """Whether a job of `user` exists for this caller."""
+        """Return whether the caller may see a job of `user`."""
         if self.scope is Scope.JOB:
             return job_id == self.job_id
         return self.operates or user == self.user
@@ -131,7 +131,7 @@ class Tokens:
         return None if stored is None or self._expired(stored) else stored
 
     def why_not(self, token: str) -> str:
-        """Why a token is refused."""
+        """Return why a token is refused."""
         if (attempt_of := self._attempt_of(token)) is not None:
             job_id, attempt = attempt_of
             return f"attempt {attempt} of job {job_id} has ended, and its token with it"
@@ -173,7 +173,7 @@ class Tokens:
 
 
 def stored_tokens(data: Path) -> dict[str, Caller]:
-    """The tokens made for others, by the hashes of their secrets."""
+    """Return the tokens made with `headway token make`, by the hashes of their secrets."""
     path = data / TOKENS_FILE
     try:
         rows = parse_json(path.read_bytes(), TOKENS_FILE, "list of tokens")
@@ -187,7 +187,7 @@ def stored_tokens(data: Path) -> dict[str, Caller]:
 
 
 def damage(data: Path) -> str:
-    """What is wrong with the stored tokens, and what follows from it; empty if nothing is."""
+    """Return what is wrong with the stored tokens, and what follows from it; empty: nothing."""
     try:
         stored_tokens(data)
     except BadInput as error:
@@ -222,7 +222,7 @@ def make_token(
     if scope is not Scope.READ:
         refuse_others(user)
     callers = stored_tokens(data)
-    if name == OWNER or any(each.name == name for each in callers.values()):
+    if name == OWNER or any(caller.name == name for caller in callers.values()):
         raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
     token = _new_token()
     bound = tuple(dict.fromkeys(queues))
@@ -233,15 +233,15 @@ def make_token(
 def revoke_token(data: Path, name: str) -> None:
     """Make a token worthless."""
     callers = stored_tokens(data)
-    others = {digest: each for digest, each in callers.items() if each.name != name}
+    others = {digest: caller for digest, caller in callers.items() if caller.name != name}
     if len(others) == len(callers):
-        names = ", ".join(each.name for each in callers.values())
+        names = ", ".join(caller.name for caller in callers.values())
         raise BadInput(f"there is no token named {name!r}: {names or 'none was made'}")
     _store(data, others)
 
 
 def job_secret(data: Path) -> bytes:
-    """The secret under which job tokens are made; the first caller makes it."""
+    """Return the secret from which job tokens are derived; create it if there is none."""
     return bytes.fromhex(_private(data / SECRET_FILE, lambda: secrets.token_hex(32)))
 
 
@@ -256,7 +256,7 @@ def _new_token() -> str:
 
 
 def _private(path: Path, make: Callable[[], str]) -> str:
-    """The content of a file that only its owner can read; one that others could read is replaced: its secret is out."""
+    """Return the content of a file that only its owner can read; replace a file that others could read."""
     with contextlib.suppress(FileNotFoundError):
         status = path.lstat()
         known = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.geteuid()

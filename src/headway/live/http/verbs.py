@@ -46,7 +46,7 @@ class Acted(BaseModel):
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
-    """One route per verb, and one for many jobs."""
+    """Add one route per verb, and one for many jobs."""
 
     def check(caller: Caller, job_id: int, verb: str) -> None:
         """Refuse a verb that puts a job into a queue that the caller may not submit to."""
@@ -94,7 +94,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.post("/v1/actions", tags=["jobs"], responses=REFUSALS)
     def act(action: Action, caller: Submitter) -> Acted:
-        """One of these verbs for many jobs, in one go: those that refuse it are named, the others change."""
+        """Apply a verb to many jobs. Jobs that it does not apply to are named in `refused`."""
         numbers = list(dict.fromkeys(action.job_ids))
         mine = manager.visible(numbers, caller.sees)
         errors: dict[int, HeadwayError] = {n: NotFound(f"there is no job {n}") for n in numbers if n not in mine}

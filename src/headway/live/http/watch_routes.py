@@ -122,11 +122,11 @@ QUEUE_SHOWS: Final = all_but(QUEUE_FIELDS, "jobs")  # the network too
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
-    """All of them."""
+    """Add the routes for monitoring and for sessions."""
 
     @api.get("/v1/me", tags=["cluster"], responses=REFUSALS)
     def me(caller: JobReader) -> Me:
-        """Who the token belongs to, and what it allows."""
+        """Return the owner of the token, and what it allows."""
         return Me(
             name=caller.name, user=caller.user, scope=caller.scope.value, expires=caller.expires, queues=caller.queues
         )
@@ -153,7 +153,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/overview", tags=["cluster"], responses=REFUSALS, response_model_exclude=OVERVIEW_SHOWS)
     def glance(caller: Reader) -> answers.Overview:
-        """The cluster at one moment. Those who do not operate see their own jobs; GPUs of others are marked 0."""
+        """Return the cluster at one moment. Callers that do not operate see their own jobs; GPUs of others are marked 0."""
         trouble = (manager.trouble.strip().splitlines() or [""])[-1]
         about = About(manager.policy, manager.placement, trouble, manager.last_event)
         return manager.look(lambda state, now: overview(state, now, caller.sees, about))
@@ -163,7 +163,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         caller: Reader,
         query: Annotated[JobQuery, Depends(queue_query)],
     ) -> QueuePage:
-        """The jobs that have not ended, searched, filtered, sorted, and any part of that list; with the priority queues."""
+        """Return a part of the jobs that have not ended, filtered and sorted, with the priority queues."""
         return manager.look(lambda state, now: queue_page(state, now, caller.sees, query))
 
     @api.get("/v1/trend", tags=["cluster"], responses=REFUSALS)
@@ -172,28 +172,28 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         last_s: Annotated[float, Query(ge=1, le=KEPT_S, allow_inf_nan=False)] = 3600.0,
         steps: Annotated[int, Query(ge=1, le=MOST_STEPS)] = 120,
     ) -> Trend:
-        """GPUs in use, jobs that run and wait, and jobs that ended, over the last seconds (a day at most)."""
+        """Return GPUs in use, and running, waiting and ended jobs, over the last seconds (a day at most)."""
         return manager.trend(last_s, steps)
 
     @api.get("/v1/jobs/{job_id}/story", tags=["jobs"], responses=ABOUT_A_JOB)
     def job_story(job_id: JobId, caller: JobReader) -> Story:
-        """The life of a job: when it waited, started, ran and stopped, on which nodes and links."""
+        """Return the life of a job: when it waited, started, ran and stopped, on which nodes and links."""
         return manager.story(seen(manager, caller, job_id))
 
     @api.get("/v1/network", tags=["cluster"], responses=REFUSALS, response_model_exclude=QUEUE_SHOWS)
     def network(caller: Reader) -> NetworkView:
-        """Switches, and who has which links. Jobs that the caller does not see are marked 0."""
+        """Return the switches, and which jobs hold which links. Jobs that the caller may not see are marked 0."""
         return manager.look(lambda state, now: fabric.network(state, now, caller.sees))
 
     @api.get("/v1/policies", tags=["cluster"], responses=REFUSALS)
     def policies(caller: Reader) -> Choices:
-        """The policies that jobs can be replayed under."""
+        """Return the policies that jobs can be replayed under."""
         rows = [Choice(name=name, summary=each.summary, oracle=each.oracle) for name, each in listed().items()]
         return Choices(policies=rows)
 
     @api.post("/v1/replay", tags=["cluster"], responses=BUSY)
     def replayed(question: WhatIf, caller: Operator) -> Replay:
-        """What the completion times of the jobs of the last seconds would have been under other policies, by simulation."""
+        """Simulate the jobs of the last seconds under other policies, and return their completion times."""
         return manager.what_if(question.policies, question.last_s)
 
     add_reasons(api)

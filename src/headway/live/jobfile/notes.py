@@ -2,7 +2,7 @@
 
 import re
 
-from headway.errors import BadInput
+from headway.errors import wrong_field
 from headway.live.jobfile.spec import JobSpec
 
 # Of any machine. Numbers beyond cannot be told to the kernel, nor to Slurm.
@@ -14,33 +14,36 @@ NO_FABRIC = "needs a fabric, and none is known here (headway serve --fabric)"
 
 
 def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = False) -> None:
-    """Refuse what would change how the job runs, but cannot be done: without a fabric, or on one whose links nobody reserves."""
+    """Refuse fields that would change how the job runs but cannot be obeyed here: limits of machines, links, checkpoint intervals."""
     for name, most in MOST.items():
         if (asked := getattr(spec.resources, name) or 0.0) * spec.groups > most:
-            raise BadInput(f"resources.{name}: {asked:g} is more than any machine has: ask for less, or leave it out")
+            raise wrong_field(
+                f"resources.{name}", f"{asked:g} is more than any machine has: ask for less, or leave it out"
+            )
     for match in PATTERN.finditer(spec.output or ""):
         if not match[2] or match[2] not in PATTERNS or len(match[1]) > 2:
             known = ", ".join(f"%{letter}" for letter in PATTERNS[1:])
-            raise BadInput(f"output: {match[0]!r} is not known here: write {known}, or %% for the sign itself")
+            raise wrong_field("output", f"{match[0]!r} is not known here: write {known}, or %% for the sign itself")
     if spec.network.isolation == "ocs-vclos":
-        raise BadInput(
-            "network.isolation: ocs-vclos needs optical switches, and there are none here: write vclos or none"
+        raise wrong_field(
+            "network.isolation", "ocs-vclos needs optical switches, and there are none here: write vclos or none"
         )
     if spec.network.isolation != "none" and not isolates:
         why = "the placement here reserves no links (headway serve --placement joint or vclos)" if fabric else NO_FABRIC
-        raise BadInput(f"network.isolation: {why}: write isolation: none")
+        raise wrong_field("network.isolation", f"{why}: write isolation: none")
     if spec.collective.schedule != "none" and not fabric:
-        raise BadInput(f"collective.schedule: {NO_FABRIC}: write schedule: none")
+        raise wrong_field("collective.schedule", f"{NO_FABRIC}: write schedule: none")
     if spec.checkpoint is not None and spec.checkpoint.interval is not None:
         why = "is not carried out yet: leave it out, and let the job itself save at that interval"
-        raise BadInput(f"checkpoint.interval: {why}")
+        raise wrong_field("checkpoint.interval", why)
 
 
 def notes_on(spec: JobSpec, enforced: frozenset[str] = frozenset(), has_queues: bool = False) -> tuple[str, ...]:
     """What is accepted but changes nothing, one sentence each; `enforced` names the bounds that hold here."""
     bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) and name not in enforced]
     notes = [
-        f"resources.{name} is not enforced here: the job may use more (`headway doctor` says why)" for name in bounds
+        f"resources.{name} is not enforced here: the executor sets no such limit, and the job may use more"
+        for name in bounds
     ]
     if spec.queue and not has_queues:
         notes.append(

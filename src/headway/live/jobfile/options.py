@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.errors import BadInput
-from headway.io.command_option import CommandOption, flag_of
+from headway.io.command_option import CommandOption, checked_word, flag_of
 from headway.io.numbers import Range
 
 
@@ -30,6 +30,7 @@ def _variables(option: CommandOption, value: list[str]) -> dict[str, str]:
     return variables
 
 
+GPUS: Final = Range(1, 1_000_000, whole=True)  # of a job, or on each of its nodes
 _DECLARED: Final = {
     "name": CommandOption("Name of the job; default: its program.", short="-n"),
     "num_nodes": CommandOption(
@@ -64,7 +65,7 @@ _DECLARED: Final = {
         flag="min_runtime",
         metavar="auto|TIME",
     ),
-    "resources.type": CommandOption("Only nodes with GPUs of this type, such as a100.", flag="gpu_type"),
+    "resources.type": CommandOption("Only nodes with GPUs of this type, such as a100.", checked_word, flag="gpu_type"),
     "constraints": CommandOption(
         "A feature that the nodes must have (a|b: one of them).",
         flag="constraint",

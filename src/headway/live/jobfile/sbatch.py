@@ -82,7 +82,9 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
+        raise BadInput(
+            f"{where}: {text.strip()!r} is not a list of options ({error}): close every quotation mark"
+        ) from None
     options: list[tuple[str, str]] = []
     while words:
         word = words.pop(0)
@@ -114,9 +116,9 @@ def _apply(script: Script, option: str, value: str, where: str) -> None:
         _export(script, value, where)
     elif option in FIELDS:
         name, read = FIELDS[option]
-        read_value = read(value, where)
+        read_value = read(value, f"{where}: --{option}")
         if isinstance(read_value, Typed):
-            _set_type(script.fields, read_value.type, where)
+            _set_type(script.fields, read_value.type, f"{where}: --{option}")
             read_value = read_value.count
         script.fields[name] = read_value
         if option == "signal" and value.startswith("B:"):
@@ -178,7 +180,7 @@ def _after(value: str, where: str) -> list[int | str]:
             needs += [int(number) if KINDS[kind] == OK else f"{KINDS[kind]}:{number}" for number in numbers]
         else:
             known = "afterok:JOB[:JOB...], afterany, afternotok or singleton, several with commas"
-            raise BadInput(f"{where}: --dependency={part} is not known here: write {known}")
+            raise BadInput(f"{where}={part} is not known here: write {known}")
     return needs
 
 
@@ -192,7 +194,7 @@ def _features(value: str, where: str) -> list[str]:
     kinds = re.compile(f"{word}|{one_of.replace('WORD', word)}" + (rf"|{word}(?:\|{word})*" if len(parts) == 1 else ""))
     if not all(kinds.fullmatch(part) for part in parts):
         such = "a&b for both, a|b for one of them, or a&(b|c)"
-        raise BadInput(f"{where}: --constraint={value} is not known here: write {such}")
+        raise BadInput(f"{where}={value} is not known here: write {such}")
     return [part.strip("()") for part in parts]
 
 
@@ -223,7 +225,7 @@ def _gres(value: str, where: str) -> Typed:
     """`gpu`, `gpu:4`, `gpu:a100` or `gpu:a100:4`."""
     kind, *rest = value.split(":")
     if kind != "gpu" or len(rest) > 2:
-        raise BadInput(f"{where}: --gres={value}: only gpu is known here, such as --gres=gpu:4 or --gres=gpu:a100:4")
+        raise BadInput(f"{where}={value}: only gpu is known here, such as --gres=gpu:4 or --gres=gpu:a100:4")
     count = _whole(rest.pop(), where) if rest and rest[-1].isdigit() else 1
     return Typed(count, ":".join(rest))
 
@@ -231,7 +233,7 @@ def _gres(value: str, where: str) -> Typed:
 def _set_type(fields: dict[str, Any], kind: str, where: str) -> None:
     """Note the type of GPUs that was asked for; two that differ are refused."""
     if kind and fields.setdefault("type", kind) != kind:
-        raise BadInput(f"{where}: the job asks for GPUs of type {fields['type']} and of type {kind}")
+        raise BadInput(f"{where}: the job asks for GPUs of type {fields['type']} and of type {kind}: leave one out")
 
 
 def _text(value: str, where: str) -> str:

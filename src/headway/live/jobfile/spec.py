@@ -4,16 +4,18 @@ import re
 import signal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from headway.cluster.demands import Demand, demand_of
 from headway.errors import BadInput
+from headway.io.numbers import Range, plain_whole
 from headway.io.units import seconds, size_bytes
 from headway.io.yaml_file import check_content
 from headway.live.jobfile.after import SINGLETON, Need, as_need, read_need
-from headway.live.jobfile.options import JOB_OPTIONS
+from headway.live.jobfile.options import GPUS, JOB_OPTIONS
 
 MOST_RANKS = 4096  # processes that one job may start on one machine
+RANKS = Range(1, MOST_RANKS, whole=True)
 MOST_TASKS = 100_000  # tasks of one array
 DEFAULT_COLLECTIVE_BYTES = 1e9  # what a plan is made for; its chunks scale with the size
 DEFAULT_GRACE_S = 30.0  # Kubernetes' terminationGracePeriodSeconds, Slurm's KillWait
@@ -47,9 +49,37 @@ def _bytes(value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _turn(value: Any) -> Any:
-    """`auto`, or a time."""
-    return value if value is None or value == "auto" else _time(value)
+def _min_runtime(value: Any) -> Any:
+    """Return `auto`, or a time in seconds."""
+    if value is None or value == "auto":
+        return value
+    if not isinstance(value, str | int | float):
+        raise ValueError("write a time such as 15m, or auto")
+    return _time(value)
+
+
+def _tasks_per_node(value: Any) -> Any:
+    """Return `gpu`, or a number of ranks."""
+    number = plain_whole(value) if isinstance(value, str) else value
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if value == "gpu" or number in RANKS:
+        return value
+    raise ValueError(f"{value!r} is not {RANKS}: write such a number, or gpu for one rank per GPU")
+
+
+def _array(value: str) -> str:
+    """Return the indices of an array as they are written."""
+    array_tasks(value)
+    return value
+
+
+def _variables(value: dict[str, str]) -> dict[str, str]:
+    """Return environment variables by name."""
+    for name in value:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of an environment variable: use letters, digits and _")
+    return value
 
 
 def _signal(value: Any) -> Any:
@@ -91,7 +121,7 @@ class _Part(BaseModel):
 class Resources(_Part):
     """Needs of the job on each node, or in all if it gives no `num_nodes`."""
 
-    accelerators: Annotated[int, Field(ge=1, le=1_000_000, description="GPUs.")] = 1
+    accelerators: Annotated[int, Field(ge=GPUS.least, le=GPUS.most, description="GPUs.")] = 1
     cpus: Annotated[
         Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Field(description="CPUs, as a limit.")
     ] = None
@@ -126,7 +156,7 @@ class Preemption(_Part):
     ] = DEFAULT_GRACE_S
     min_runtime: Annotated[
         Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] | None,
-        BeforeValidator(_turn),
+        BeforeValidator(_min_runtime),
         _option("preemption.min_runtime"),
     ] = None
 
@@ -154,11 +184,13 @@ class JobSpec(_Part):
     num_nodes: Annotated[int | None, _option("num_nodes")] = None
     resources: Resources = Resources()
     tasks_per_node: Annotated[
-        Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"], _option("tasks_per_node")
+        Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"],
+        BeforeValidator(_tasks_per_node),
+        _option("tasks_per_node"),
     ] = 1
-    envs: Annotated[dict[Short, Text], Field(max_length=1000), _option("envs")] = {}
+    envs: Annotated[dict[Short, Text], Field(max_length=1000), AfterValidator(_variables), _option("envs")] = {}
     queue: Annotated[Short, _option("queue")] = ""
-    array: Annotated[Annotated[str, Field(max_length=10_000)] | None, _option("array")] = None
+    array: Annotated[Annotated[str, Field(max_length=10_000), AfterValidator(_array)] | None, _option("array")] = None
     time_limit: Annotated[Time | None, _option("time_limit")] = None
     network: Network = Network()
     collective: Collective = Collective()
@@ -178,13 +210,9 @@ class JobSpec(_Part):
             raise ValueError("a job has either a command (a list) or run (a shell line)")
         if self.command and not self.command[0]:
             raise ValueError("the command is empty")
-        for name in self.envs:
-            if not _NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not the name of an environment variable")
-        if self.array is not None:
-            array_tasks(self.array)
         if self.ranks > MOST_RANKS:
-            raise ValueError(f"{self.ranks} ranks: a job may start at most {MOST_RANKS} processes on one machine")
+            most = f"a job may start at most {MOST_RANKS:,} processes on one machine"
+            raise ValueError(f"tasks_per_node: {self.ranks:,} ranks in all, and {most}: ask for fewer")
         return self
 
     @property

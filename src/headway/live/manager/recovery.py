@@ -67,7 +67,7 @@ def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], check: 
         later = aftermath(state, journal)
     except sqlite3.DatabaseError as error:
         journal.close()
-        raise failed(error) from None
+        raise failed(error, journal.path) from None
     except BaseException:
         journal.close()
         raise

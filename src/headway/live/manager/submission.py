@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from headway.errors import BadInput
+from headway.errors import BadInput, wrong_field
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.manager.loop.world import LiveWorld
@@ -47,7 +47,7 @@ class Intake(WorldAccess):
         """Accept a job without waiting for the disk; the journal's thread calls `on_done` with the numbers of the jobs or an error."""
         self._check(spec, user)
         if key is not None and not 0 < len(key) <= MOST_KEY:
-            raise BadInput(f"Idempotency-Key: 1 to {MOST_KEY} characters")
+            raise wrong_field("Idempotency-Key", f"write 1 to {MOST_KEY} characters")
         tasks = NO_ARRAY if spec.array is None else array_tasks(spec.array)[0]
         text = spec.model_dump_json(exclude_defaults=True)
         self._arriving.append(Submission(spec, text, user, key, self.clock(), tasks, on_done))
@@ -107,22 +107,20 @@ class Intake(WorldAccess):
             raise BadInput(why)
         longest_s = self._state.longest_s
         if spec.time_limit is not None and spec.time_limit > longest_s:
-            raise BadInput(
-                f"time_limit: {spec.time_limit:g} s is more than the {longest_s:g} s that policy {self._state.policy} allows"
-            )
+            most = f"the {longest_s:g} s that policy {self._state.policy} allows"
+            raise wrong_field("time_limit", f"{spec.time_limit:g} s is more than {most}: ask for less")
         refuse_unsupported(spec, self._state.site.fabric is not None, self._state.engine.uplinks > 0)
         if user not in self._checked_users:  # looking up an account takes a millisecond
             self._executor.check_user(user)
             self._checked_users.add(user)
         if spec.output is not None and not self._executor.capabilities.copies_output:
-            raise BadInput(
-                "output: this executor does not copy logs to other files: leave it out, and use headway logs"
-            )
+            why = "this executor does not copy logs to other files: leave it out, and use headway logs"
+            raise wrong_field("output", why)
         for need in spec.needs:
             with self._world.lock:  # a job may be leaving the memory
                 known = self._state.knows(need.job)
             if not known:
-                raise BadInput(f"after: there is no job {need.job}")
+                raise wrong_field("after", f"there is no job {need.job}")
 
     def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against the limits of their user; raise BadInput beyond a limit."""

@@ -11,7 +11,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -57,7 +57,7 @@ def event_of(row: JournalRow, state: str) -> str:
 
 
 def address(url: str) -> tuple[str, str, int | None, str]:
-    """The parts of an address; refuses what is none."""
+    """Return scheme, host, port and path of an address; refuse text that is none."""
     wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
     try:
         parts = urlsplit(url)
@@ -84,13 +84,13 @@ class Webhook:
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     def start(self) -> None:
-        """Send from now on; from where the last manager stopped, if one sent before. What was there before the first is not told."""
+        """Send changes from now on, or from where the last manager stopped. Changes before the first start are not sent."""
         sent = self.manager.recall(SENT)
         self._after = int(sent) if sent is not None else self._begin()
         self._thread.start()
 
     def _begin(self) -> int:
-        """The last row before now: of what people can see already, the journal may not have everything for a moment."""
+        """Return the last row before now, once the journal has every row of which users see the effect."""
         with contextlib.suppress(JournalFailed):
             self.manager.settle()
         after = self.manager.last_event
@@ -98,25 +98,33 @@ class Webhook:
         return after
 
     def stop(self) -> None:
-        """Send no more; what is not sent yet is sent by the next manager."""
+        """Stop sending; the next manager sends the rest."""
         self._closing.set()
         self._thread.join(TIMEOUT_S)
 
     def _run(self) -> None:
-        after = self._after
+        pause = FIRST_RETRY_S
         while not self._closing.is_set():
-            rows = self.manager.next_events(after, 1.0)
-            for row in rows:
-                if self._closing.is_set():
-                    return
-                if row.job and (state := state_of(row)) and not self._deliver(row, state):
-                    return
-                after = row.seq
-            if rows:
-                self._keep(after)
+            try:
+                self._send_rows(self.manager.next_events(self._after, 1.0))
+                self.manager.recovered(PART)
+                pause = FIRST_RETRY_S
+            except JournalFailed as error:  # the rows are read again
+                self.manager.complain(f"the webhook waits for the journal: {error}", PART)
+                self._closing.wait(pause)
+                pause = min(LONGEST_RETRY_S, 2 * pause)
+
+    def _send_rows(self, rows: Sequence[JournalRow]) -> None:
+        """Send what rows say about jobs, until the manager stops, and note the last row that was sent."""
+        for row in rows:
+            if self._closing.is_set() or (row.job and (state := state_of(row)) and not self._deliver(row, state)):
+                return
+            self._after = row.seq
+        if rows:
+            self._keep(self._after)
 
     def _keep(self, after: int) -> None:
-        """Note how far it is; while the journal cannot be written the same rows may be sent twice."""
+        """Keep the number of the last row that was sent. While the journal cannot be written, rows may be sent twice after a restart."""
         with contextlib.suppress(JournalFailed):
             self.manager.remember(SENT, str(after))
 
@@ -136,12 +144,12 @@ class Webhook:
         about: dict[str, Any] = {}
         if job is not None:
             about = {"name": job.name, "user": job.user, "queue": job.queue, "gpus": job.gpus}
-        said = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
+        details = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
         fixed = {"number": row.seq, "time": row.time, "job_id": row.job, "attempt": row.attempt}
-        return {**fixed, "event": event_of(row, state), "state": state, **about, **said, **notice_in(row)}
+        return {**fixed, "event": event_of(row, state), "state": state, **about, **details, **notice_in(row)}
 
     def _send(self, body: bytes, row: JournalRow) -> str:
-        """Send once; what went wrong, or nothing."""
+        """Send a change once, and return what went wrong; empty: nothing."""
         scheme, host, port, path = self.to
         headers = {"Content-Type": "application/json", "X-Headway-Delivery": str(row.seq), "User-Agent": "headway"}
         if self.secret:

@@ -24,7 +24,7 @@ from headway.live.store.journal import Journal
 
 
 def archived_view(state: ClusterState, archived: Archived) -> JobView:
-    """A job as people see it."""
+    """Return the view of a job that has left the memory."""
     past = archived.job
     return views.view(state, past, past.ended or 0.0, archived.row, NOT_WAITING, float(archived.receipt[NOT_WAITING]))
 
@@ -40,7 +40,7 @@ def retired(
 ) -> Iterator[JobView]:
     """Yield the finished jobs that a query chooses, by number, but for some."""
     if is_over(query):
-        yield from (archived_view(state, each) for each in page(connection, *_asked(connection, query, but), but))
+        yield from (archived_view(state, job) for job in page(connection, *_asked(connection, query, but), but))
 
 
 def accounted(connection: sqlite3.Connection, query: JobQuery, but: Collection[int]) -> Iterator[JobView]:
@@ -63,13 +63,13 @@ def with_stored(views: Sequence[JobView], stored: Iterable[JobView], query: JobQ
 
 
 def users_of(journal: Journal, job_ids: Sequence[int]) -> dict[int, str]:
-    """Whose these retired jobs are."""
+    """Return the users of jobs that have left the memory, by number."""
     sql = f"SELECT * FROM jobs WHERE id IN ({', '.join('?' * len(job_ids))})"
     return {row[0]: verified("jobs", row)[1] for row in journal.query(sql, *job_ids)} if job_ids else {}
 
 
 def archived_explanation(archived: Archived) -> Explanation:
-    """Where the wait of a job went that has left the memory."""
+    """Return the explanation of a job that has left the memory: how it ended, and its receipt."""
     final = archived.job.final or JobState.COMPLETED
     parts = by_reason(archived.receipt_us)
     message = archived.job.message or f"it has ended: {final.name}"
@@ -79,7 +79,7 @@ def archived_explanation(archived: Archived) -> Explanation:
 def retired_jobs(
     state: ClusterState, connection: sqlite3.Connection, since: float, in_memory: Collection[int]
 ) -> list[PastJob]:
-    """Jobs submitted since then that ran at all, but for those that are still in memory."""
+    """Return the jobs submitted since a time that ran, except those in memory."""
     rows = page(connection, "jobs.submitted >= ? AND finished.started IS NOT NULL", [since], -1)
     return [_past_job(state, row) for row in rows if row.job.id not in in_memory]
 

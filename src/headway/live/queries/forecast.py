@@ -83,7 +83,7 @@ class Ahead(SimulatedWorld):
         return self.now
 
     def facts(self, now: float) -> Iterator[Event | Disconnection]:
-        """What happens; jobs that waited for others go on when those have ended, and the wanted job may be blocked as it comes."""
+        """Yield what happens, with the releases of jobs whose dependencies have ended; block the wanted job if it has dependencies."""
         for event in super().facts(now):
             yield event
             if event.kind == ENDED:
@@ -115,7 +115,7 @@ class Ahead(SimulatedWorld):
             set_costs(self.state, event.job, float(cost["save"]), float(cost["resume"]))
 
     def nodes(self) -> list[int]:
-        """The nodes that the job got, or is promised, in order."""
+        """Return the nodes that the job has or is promised, in order."""
         if self.at_once and self.at_once.kind == PROMISE:
             return [node for node, _ in self.at_once.places]
         nodes, seat = [], int(self.state.jobs["seat"][self.wanted])
@@ -147,11 +147,11 @@ class Forecast:
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
                 self.leaving.append(job.row)
             if job.attempts.waits_for_step:  # which no simulated job reports
-                given = requested_min_runtime(job.spec, state.min_runtimes)
+                min_runtime = requested_min_runtime(job.spec, state.min_runtimes)
                 set_min_runtime(
                     self.engine.state,
                     job.row,
-                    job.attempts.min_runtime_once_stepped(job.spec, given, state.auto_min_runtime_s),
+                    job.attempts.min_runtime_once_stepped(job.spec, min_runtime, state.auto_min_runtime_s),
                 )
 
     def run(self) -> DryRun:

@@ -35,12 +35,15 @@ class RunTimes:
         )  # the share beyond the first i
 
     def left_s(self, ran_s: Seconds, share: Seconds) -> Seconds:
-        """How long jobs run yet that ran so long, at this share (0 to 1) of those that ran as long. Beyond all others: as long again."""
+        """Return the remaining seconds of jobs by their run times, at a share (0 to 1) of the jobs that ran as long.
+
+        A job that ran longer than all others is expected to run as long again.
+        """
         i = np.searchsorted(self.times, ran_s, side="right")
-        known = i < len(self.times)
+        is_known = i < len(self.times)
         beyond = np.searchsorted(-self.lives, -share * self.lives[i], side="left")
-        at = self.times[np.where(known, beyond - 1, 0)] if len(self.times) else ran_s
-        seconds: Seconds = np.where(known, at - ran_s, np.maximum(UNKNOWN_S, ran_s))
+        at = self.times[np.where(is_known, beyond - 1, 0)] if len(self.times) else ran_s
+        seconds: Seconds = np.where(is_known, at - ran_s, np.maximum(UNKNOWN_S, ran_s))
         return seconds
 
 
@@ -64,7 +67,7 @@ class Guesses:
         self.saved = np.array([job is not None and job.attempts.save.count > 0 for job in jobs])
 
     def left_s(self, limit_s: Seconds, share: Seconds) -> Seconds:
-        """Seconds that each job runs yet, at this share of the distribution."""
+        """Return the remaining seconds of each job, at this share of the distribution."""
         guessed = self.run_times.left_s(self.ran_s, share)
         left_s = np.where(np.isnan(self.told_s), guessed, self.told_s)
         bounded: Seconds = np.maximum(SHORTEST_S, np.minimum(left_s, limit_s - self.ran_s))
@@ -72,13 +75,13 @@ class Guesses:
 
 
 def worked_s(state: ClusterState, job: Job, now: float) -> float:
-    """Seconds that a job ran, but for starting again: a forecast adds that by itself."""
+    """Return the seconds that a job ran, without its restarts, which a forecast adds itself."""
     again = max(0, state.attempt(job) - 1) if job.attempts.furthest >= 0 else 0
     return max(0.0, state.run_s(job, now) - again * job.attempts.resume.value)
 
 
 def _costs(jobs: list[Job | None], spec: JobSpec, measured: Callable[[Job], Mean]) -> Seconds:
-    """Seconds to save or to resume: as measured or, where that never was, as in jobs with as many GPUs, or else in all jobs."""
+    """Return the seconds to save or to resume: measured, or the mean of jobs with as many GPUs, or of all jobs."""
     by_size: dict[int, Mean] = {}
     for job in jobs:
         if job is not None and measured(job).count:

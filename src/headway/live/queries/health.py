@@ -72,7 +72,7 @@ def health(state: ClusterState, measures: Measures, lag: Lag, trouble: str, up_s
 
 
 def depth(state: ClusterState, now: float) -> Depth:
-    """How many jobs wait, where, and how long."""
+    """Return how many jobs wait in which queue, and the longest wait."""
     codes, active = state.codes(), map(state.jobs.__getitem__, state.active)
     waiting = [job for job in active if codes[job.row] not in WITH_PROCESSES]
     by_queue: Counter[str] = Counter(job.spec.queue or NO_QUEUE for job in waiting)

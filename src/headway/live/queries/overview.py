@@ -24,10 +24,10 @@ class About:
 
 
 def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overview:
-    """Everything that the first page shows."""
+    """Return the content of the first page of the dashboard."""
     seen = in_queue(state, now, sees)
-    with_gpus = [i for i, one in enumerate(seen.states) if one in ON_GPUS]
-    waits = [i for i, one in enumerate(seen.states) if one not in ON_GPUS]
+    with_gpus = [i for i, job_state in enumerate(seen.states) if job_state in ON_GPUS]
+    waits = [i for i, job_state in enumerate(seen.states) if job_state not in ON_GPUS]
     last = len(seen.jobs) + 1
     first = heapq.nsmallest(FIRST_WAITING, waits, key=lambda i: seen.positions[i] or last)
     nodes = state.tables.nodes
@@ -42,15 +42,15 @@ def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overv
         gpus_busy=int(nodes["gpus"].sum() - nodes["free"].sum()),
         counts=counts(state),
         nodes=gpu_nodes(state, {job.id for job in seen.jobs}),
-        jobs=seen.queued(with_gpus),
-        waiting=seen.queued(first),
+        jobs=tuple(seen.views(with_gpus)),
+        waiting=tuple(seen.views(first)),
         reasons=dict(Counter(seen.reason(i) or "gpus" for i in waits).most_common()),
         longest_wait_s=max((now - seen.jobs[i].submitted for i in waits if seen.jobs[i].started is None), default=0.0),
     )
 
 
 def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
-    """Every node, with the jobs on each of its GPUs."""
+    """Return every node, with the jobs on each of its GPUs; 0 stands for jobs that the caller may not see."""
     holders: list[list[int]] = [[] for _ in range(state.cluster.total)]
     for job in (state.jobs[number] for number in sorted(state.active)):
         for gpu in job.seats:
@@ -59,7 +59,7 @@ def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
     nodes, result = state.tables.nodes, []
     for node, name in enumerate(state.cluster.nodes):
         base, size = int(nodes["base"][node]), int(nodes["gpus"][node])
-        here = [tuple(each) for each in holders[base : base + size]]
+        here = [tuple(holder) for holder in holders[base : base + size]]
         others = size - int(nodes["free"][node]) - sum(map(bool, here))
         for gpu in reversed(range(size)):
             if others > 0 and not here[gpu]:

@@ -1,14 +1,11 @@
 """Queues of teams at one moment: what each is guaranteed, uses, borrows and has used."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from headway.cluster.queues import Queue, Queues
-from headway.core.keys import usage_at
 from headway.live.state.cluster import ClusterState
-
-HOUR_S = 3600.0
+from headway.live.state.teams import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class QueueView:
 
 
 def queue_views(state: ClusterState, now: float) -> list[QueueView]:
-    """All queues, parents first; [] where there are none."""
+    """Return all queues, parents first; []: there is no queues file."""
     queues = state.teams.queues
     if queues is None:
         return []
@@ -64,15 +61,5 @@ def _view(state: ClusterState, queues: Queues, queue: Queue, share: float, now: 
         queue.per_user.given,
         None if access is None else access.users,
         None if access is None else access.groups,
-        account_line(row, queue.weight, queues.half_life_s, now),
-    )
-
-
-def account_line(team: Any, weight: float, half_life_s: float, now: float) -> str:
-    """Return the account of a team's row in one line: its decayed GPU time, over its weight; "": shares have no memory."""
-    if half_life_s == math.inf:
-        return ""
-    gpu_h = float(usage_at(team, now, half_life_s)) / HOUR_S
-    return (
-        f"{gpu_h:.1f} GPU-h with a half-life of {half_life_s / HOUR_S:g} h, {gpu_h / weight:.1f} over weight {weight:g}"
+        state.teams.account(queue, now),
     )

@@ -69,8 +69,16 @@ def reserved(state: ClusterState, now: float, sees: Sees) -> First | None:
     holders = [_holder(state, reservation, job, now) for job in on_short]
     seen = [holder for holder in holders if sees(holder.job_id, state.jobs[holder.job_id].user)]
     job = state.at(reservation.job)
+    # A job that is stopped may take longer to checkpoint than it has taken so far, up to its grace.
+    stopped = [
+        (h.until, state.jobs[h.job_id]) for h in holders if h.until and h.why in (MIN_RUNTIME, FIRST_STEP, NOTICE)
+    ]
+    late = [(until, state.site.grace_s(other.spec) - other.attempts.save.value) for until, other in stopped]
     by, gone_by = (
-        at + _grace_s(state, holders, at) if at < np.inf else None for at in (reservation.bound, reservation.gone_by)
+        at + max((late_s for until, late_s in late if until <= at and late_s > 0.0), default=0.0)
+        if at < np.inf
+        else None
+        for at in (reservation.bound, reservation.gone_by)
     )
     named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
     shown = job.id if sees(job.id, job.user) else None
@@ -96,16 +104,6 @@ def _holder(state: ClusterState, reservation: BackfillReservation, job: Job, now
     else:
         why = FIRST_STEP if job.attempts.waits_for_step else MIN_RUNTIME
     return Holder(job.id, job.spec.gpus, until if until < np.inf else None, why)
-
-
-def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
-    """Return how many seconds longer than before the jobs that are stopped until `by` may take to save."""
-    stopped = [
-        state.jobs[h.job_id]
-        for h in holders
-        if h.until and h.until <= by and h.why in (MIN_RUNTIME, FIRST_STEP, NOTICE)
-    ]
-    return max((max(0.0, state.site.grace_s(job.spec) - job.attempts.save.value) for job in stopped), default=0.0)
 
 
 def min_runtimes(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:

@@ -40,7 +40,7 @@ def _gpus(state: ClusterState, number: int) -> tuple[str, ...]:
 
 
 def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple[tuple[Phase, ...], tuple[Mark, ...]]:
-    """Phases and marks from the rows of one job, in their order."""
+    """Return phases and marks from the rows of one job, in order of time."""
     phases: list[Phase] = []
     marks: list[Mark] = []
     kind, since, attempt = WAITING, submitted, 0
@@ -50,8 +50,8 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
     for time, name, number, data in rows:
         meaning = row_meaning(name, data)
         at = max(float(data.get("at", time)), since) if name in ("Started", "Stopped", "Ended") else time
-        if words := _notice(data, time) if name == "Notify" else meaning.message:
-            marks.append(Mark(at, "preempted" if meaning.stop_reason == PREEMPT else name.lower(), number, words))
+        if message := _notice(data, time) if name == "Notify" else meaning.message:
+            marks.append(Mark(at, "preempted" if meaning.stop_reason == PREEMPT else name.lower(), number, message))
         if name == "Progressed" and data.get("checkpointed") is not None and str(data["checkpointed"]) != saved:
             saved = str(data["checkpointed"])
             marks.append(Mark(time, "checkpoint", number, f"checkpoint at step {saved}"))
@@ -94,10 +94,10 @@ def _places(data: dict[str, Any], nodes: Sequence[str]) -> dict[str, int]:
 
 
 def _links(data: dict[str, Any]) -> tuple[str, ...]:
-    """Links by name: a row has the leaf, and a bit per spine."""
+    """Return the names of links; a row has the leaf, and a bit per spine."""
     return tuple(f"leaf{leaf}-spine{bit}" for leaf, mask in data.get("links", ()) for bit in bits(int(mask)))
 
 
 def bits(mask: int) -> list[int]:
-    """The bits that are set."""
+    """Return the numbers of the bits that are set."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]

@@ -47,7 +47,7 @@ class TrendRow:
 
     @property
     def gpus(self) -> int:
-        """GPUs that a start takes."""
+        """Return the GPUs that a start takes."""
         return sum(int(gpus) for _, gpus in self.data.get("places", ()))
 
     @property
@@ -70,7 +70,7 @@ class Fold:
     in_use: int = 0
 
     def begin(self, at: float, rows: Iterable[TrendRow], active: Active, sizes: Mapping[int, int]) -> None:
-        """What was true before these rows: `active` are the jobs of now (what they do, GPUs), `sizes` the GPUs of all."""
+        """Set the state before these rows; `active`: what the jobs of now do, and their GPUs; `sizes`: GPUs of the jobs of all rows."""
         first: dict[int, TrendRow] = {}
         for row in rows:
             first.setdefault(row.job, row)
@@ -81,7 +81,7 @@ class Fold:
         self._note(at)
 
     def take(self, row: TrendRow) -> None:
-        """One more row."""
+        """Add one row."""
         if row.kind == "Ended":
             self.ended.append((row.time, row.data.get("state") == JobState.COMPLETED.name))
         segment = row_meaning(row.kind, row.data).segment
@@ -113,10 +113,10 @@ class Fold:
         if drop > len(self.times) // 2:
             for values in (self.times, self.busy, self.running, self.waiting):
                 del values[:drop]
-            self.ended = [each for each in self.ended if each[0] >= before]
+            self.ended = [end for end in self.ended if end[0] >= before]
 
     def trend(self, first: float, last: float, steps: int, gpus: int) -> Trend:
-        """In equal steps; nothing is known before the first moment."""
+        """Return the trend in equal steps, from the first known time at the earliest."""
         first = min(max(first, self.times[0]), last - 1e-3)
         edges = np.linspace(first, last, steps + 1)
         times = np.array(self.times)
@@ -137,7 +137,7 @@ class Fold:
 
 
 def means(times: NDArray[Any], values: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
-    """The mean within each pair of edges of a quantity that has `values[i]` from `times[i]` on."""
+    """Return the mean between each two edges of a quantity that has `values[i]` from `times[i]` on."""
     area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(times))])
     at = np.clip(np.searchsorted(times, edges, side="right") - 1, 0, None)
     total = area[at] + values[at] * np.maximum(edges - times[at], 0.0)
@@ -198,14 +198,14 @@ def active_now(state: ClusterState) -> Active:
 
 
 def _sizes(file: sqlite3.Connection, jobs: set[int]) -> dict[int, int]:
-    """GPUs of jobs that are over."""
+    """Return the GPUs of jobs that have ended, by number."""
     rows = file.execute("SELECT * FROM finished WHERE job >= ?", [min(jobs, default=0)])
     return {row[0]: int(verified("finished", row)[9]) for row in rows if row[0] in jobs}
 
 
 def first_after(file: sqlite3.Connection, time_s: float) -> int:
-    """The number of the first row that is not older: times rise with numbers, so halving finds it."""
-    low, high = (int(each or 0) for each in file.execute("SELECT min(seq), max(seq) FROM events").fetchone())
+    """Return the number of the first row at or after a time, by bisection: times rise with numbers."""
+    low, high = (int(bound or 0) for bound in file.execute("SELECT min(seq), max(seq) FROM events").fetchone())
     high += 1
     while low < high:
         middle = (low + high) // 2
@@ -215,7 +215,7 @@ def first_after(file: sqlite3.Connection, time_s: float) -> int:
 
 
 def read(file: sqlite3.Connection, after: int) -> list[TrendRow]:
-    """The rows that matter, at most the newest MOST_ROWS."""
+    """Return the rows after a number that change the trend, at most the newest MOST_ROWS."""
     last = int(file.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
     stored = file.execute(SQL, [max(after, last - MOST_ROWS), *ROWS])
     rows = (verified("events", row) for row in stored)

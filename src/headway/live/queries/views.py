@@ -109,19 +109,19 @@ def view(
 
 
 def _unsaved_s(job: Job, now: float) -> float:
-    """Seconds of its present attempt that would be lost if it were stopped now and saved nothing."""
+    """Return the seconds since the job's last checkpoint or start, which a stop without a checkpoint loses."""
     since = max(job.attempts.began, job.saved or 0.0)
     return max(0.0, now - since)
 
 
 def job_name(spec: JobSpec) -> str:
-    """Its name; that of a job that has none is its program."""
+    """Return the name of a job, or its program if it has none."""
     command = spec.name or spec.run or " ".join(spec.command[:1])
     return spec.name or (command.split()[0].rpartition("/")[2][:40] if command.split() else "")
 
 
 def node_views(state: ClusterState) -> list[NodeView]:
-    """All nodes, in order."""
+    """Return all nodes, in order."""
     on: dict[int, list[int]] = {}
     for job in state.active_jobs():
         for node, _ in job.places:
@@ -137,7 +137,7 @@ def node_views(state: ClusterState) -> list[NodeView]:
 
 
 def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
-    """Jobs submitted since then that ran at all."""
+    """Return the jobs in memory that were submitted since a time and ran."""
     return [
         past_job(state, job, state.run_s(job, now), state.receipt_us(job, now), state.attempt(job))
         for job in state.jobs.values()
@@ -146,7 +146,7 @@ def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
 
 
 def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[str, int], attempt: int) -> PastJob:
-    """What a job did, so that it can be put through the simulator: its work without its starts, and what those and its stops took."""
+    """Return a job for the simulator: its work without starts, and what its starts and stops took."""
     took, limit_s = job.attempts, state.limit_s(job.spec)
     final = job.final.name if job.final else state.shown_state(job).name
     reports = took.furthest >= 0  # then its run time holds what it took until the first step of each attempt
@@ -179,16 +179,20 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
 
 
 def counts(state: ClusterState) -> dict[str, int]:
-    """How many jobs are in each state, as people see it."""
+    """Return the number of jobs in each state that users see."""
     states = state.tables.jobs["state"][: len(state.jobs)]
     by_state = np.bincount(states, minlength=len(JobState)).tolist()
     # The engine holds whatever is blocked; people call only those HELD that a person holds.
-    held = np.nonzero(states == JobState.HELD)[0]
-    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held)
+    held_rows = np.nonzero(states == JobState.HELD)[0]
+    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held_rows)
     by_state[JobState.PENDING] += by_state[JobState.FUTURE] + not_by_people
     by_state[JobState.HELD] -= not_by_people
     past = state.past.counts
-    return {each.name: by_state[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
+    return {
+        job_state.name: by_state[job_state] + past[job_state.name]
+        for job_state in JobState
+        if job_state != JobState.FUTURE
+    }
 
 
 def metrics(state: ClusterState) -> dict[str, float]:

@@ -24,7 +24,7 @@ from headway.core.tables.state import State
 from headway.core.tables.teams import CLUSTER
 from headway.io.units import counted
 from headway.job_state import JobState
-from headway.live.errors import NotFound, WrongState
+from headway.live.errors import LimitReached, NotFound, WrongState
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
@@ -153,7 +153,7 @@ class ClusterState:
         if most is not None and have + more > most:
             what = f"{more} more" if more > 1 else "another"
             has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
-            raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
+            raise LimitReached(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """Return what is known of a job as columns of the engine's table. The limit includes the grace of a stop."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headway.cluster.demands import ANY, Demand, check_possible, gpus_of, read_label, suiting
 from headway.cluster.nodes import Cluster
-from headway.live.errors import WrongState
+from headway.live.errors import LimitReached
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.engine import LiveEngine
 
@@ -95,7 +95,7 @@ class LiveDemands:
         """Refuse one more constraint than the engine should tell apart."""
         demand = spec.demand
         if demand and demand not in self._active and len(self._active) >= MOST_DEMANDS:
-            raise WrongState(
+            raise LimitReached(
                 f"constraints: jobs here ask for {MOST_DEMANDS} different kinds of nodes already, which is the most: "
                 "use a constraint that another job has, or try again when some of them have ended"
             )

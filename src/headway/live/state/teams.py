@@ -3,20 +3,23 @@
 A job whose queue is not in the queues file (the file may have changed since it was accepted) has a row of its own, without a guarantee.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from headway.cluster.queues import STRANGERS, Booking, Queue, QueueLimits, Queues
+from headway.core.keys import usage_at
 from headway.core.tables.teams import CLUSTER, Team
 from headway.errors import BadInput, unknown
 from headway.io.units import counted
-from headway.live.errors import NotAdmitted, WrongState
+from headway.live.errors import LimitReached, NotAdmitted, WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.engine import LiveEngine
 
 SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
+HOUR_S: Final = 3600.0
 
 
 def first_teams(queues: Queues | None) -> list[Team]:
@@ -25,6 +28,16 @@ def first_teams(queues: Queues | None) -> list[Team]:
         return []
     spare = SPARE_ROWS if any(queue.counts_users for queue in queues.queues) else 0
     return [*queues.teams(), Team(), *(Team() for _ in range(spare))]
+
+
+def account_line(team: Any, weight: float, half_life_s: float, now: float) -> str:
+    """Return a team's decayed GPU time, and this over its weight, in one line; empty: shares have no memory."""
+    if half_life_s == math.inf:
+        return ""
+    gpu_h = float(usage_at(team, now, half_life_s)) / HOUR_S
+    return (
+        f"{gpu_h:.1f} GPU-h with a half-life of {half_life_s / HOUR_S:g} h, {gpu_h / weight:.1f} over weight {weight:g}"
+    )
 
 
 class LiveTeams:
@@ -158,6 +171,11 @@ class LiveTeams:
         row = self.table(self.queues.rows[queue.name] if self.queues else CLUSTER)
         return int(row["used"] + row["leaving"])
 
+    def account(self, queue: Queue, now: float) -> str:
+        """Return the account of a queue in one line; empty: shares have no memory."""
+        assert self.queues is not None
+        return account_line(self.table(self.queues.rows[queue.name]), queue.weight, self.queues.half_life_s, now)
+
     def check(self, spec: JobSpec, gpus: int) -> None:
         """Refuse a job that its queue could never run on a cluster with this number of GPUs."""
         if self.queues is None:
@@ -197,7 +215,7 @@ class LiveTeams:
                 waiting = self.waiting(queue, who)
                 if limits.waiting < waiting + more:
                     whose = f" of user {who}" if who else ""
-                    raise WrongState(
+                    raise LimitReached(
                         f"queue {queue.name!r} has {counted(waiting, 'waiting job')}{whose}, and may have {limits.waiting}: "
                         f"{'another' if more == 1 else f'{more} more'} cannot be accepted"
                     )

@@ -48,14 +48,23 @@ class _Work:
     done: Future[Any]
 
 
-def failed(error: BaseException) -> JournalFailed:
-    """Say what happened to the journal and what that means."""
+class JournalDisplaced(JournalFailed):
+    """The files of the journal were moved, removed or replaced: the next manager would not find what is written."""
+
+    can_pass = False
+
+    def __init__(self, why: str, path: Path) -> None:
+        super().__init__(why, {"cause": why, "path": str(path)})
+
+
+def failed(error: BaseException, path: Path) -> JournalFailed:
+    """Return what happened to the journal in a file, and what that means."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE or (
         isinstance(error, sqlite3.Error) and "decode" in str(error)  # the bytes of a text are no UTF-8
     ):
         return JournalDamaged(str(error))
     message = f"the journal cannot be written ({error}): nothing was accepted; make room or repair it"
-    return JournalFailed(message, {"cause": str(error)})
+    return JournalFailed(message, {"cause": str(error), "path": str(path)})
 
 
 class Journal:
@@ -68,7 +77,8 @@ class Journal:
             data.mkdir(parents=True, exist_ok=True, mode=0o711)
             self._resources.enter_context(folder_lock(data))
         except OSError as error:
-            raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}", {"path": str(data)}) from None
+            fields = {"cause": str(error.strerror), "path": str(data)}
+            raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}", fields) from None
         try:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             if damage := file_damage(self.path):
@@ -79,7 +89,7 @@ class Journal:
             self._reader, self._reading = self._open(), threading.Lock()
         except (sqlite3.Error, OSError, HeadwayError) as error:
             self._resources.close()
-            raise error if isinstance(error, HeadwayError) else failed(error) from None
+            raise error if isinstance(error, HeadwayError) else failed(error, self.path) from None
         self._which = _which(self.path)
         self._ambiguous = False  # the files were removed during a commit: it may or may not be in them
         self._rescued = ""  # path of the copy that was made when the files were removed
@@ -169,7 +179,7 @@ class Journal:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             for work in batch:
-                work.done.set_exception(error if isinstance(error, JournalFailed) else failed(error))
+                work.done.set_exception(error if isinstance(error, JournalFailed) else failed(error, self.path))
             return
         self.commits += 1
         for work, why in refused:
@@ -216,7 +226,7 @@ class Journal:
             return
         self._ambiguous |= during_commit
         self._rescue()
-        raise JournalFailed(self.displaced)
+        raise JournalDisplaced(self.displaced, self.path)
 
     def _rescue(self) -> None:
         """Copy the journal from the open files, which are still there, to a file beside the place where they were."""
@@ -241,12 +251,14 @@ class Journal:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            reason = failed(error)
+            reason = failed(error, self.path)
             if isinstance(reason, JournalDamaged):
                 suspect(self.path.parent)
                 raise reason from None
             unreadable = f"the journal cannot be read ({error}): `headway journal check` says more"
-            raise JournalFailed(self.displaced or unreadable) from None
+            if displaced := self.displaced:
+                raise JournalDisplaced(displaced, self.path) from None
+            raise JournalFailed(unreadable, {"cause": str(error), "path": str(self.path)}) from None
         except JournalDamaged:
             suspect(self.path.parent)
             raise
@@ -285,7 +297,7 @@ class Journal:
     def look(self) -> None:
         """Look at the file as the next manager would find it: a connection of its own has nothing in memory."""
         if displaced := self.displaced:
-            raise JournalFailed(displaced)
+            raise JournalDisplaced(displaced, self.path)
 
         def ends(connection: sqlite3.Connection) -> None:
             for table in ("meta", "jobs", "specs", "events", "finished"):
@@ -332,7 +344,8 @@ def _refuse_small_blocks(data: Path) -> None:
     block_bytes = os.statvfs(data).f_bsize  # not f_frsize: ZFS states sectors there
     if 0 < block_bytes < INDEX_PAGE:
         what = f"the disk of {data} has blocks of {block_bytes} bytes, and a journal needs {INDEX_PAGE} or more"
-        raise JournalFailed(f"{what}: give a --data folder on another disk", {"path": str(data)})
+        fields = {"cause": what, "path": str(data)}
+        raise JournalFailed(f"{what}: give a --data folder on another disk", fields)
 
 
 def _which(path: Path) -> list[tuple[int, int] | None]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
-from headway.live.errors import WrongState
+from headway.live.errors import KeyReused
 from headway.live.jobfile.spec import JobSpec
 from headway.live.store.integrity.check import FLOOR
 from headway.live.store.integrity.checksum import insertion, remembered, sealed, verified
@@ -68,7 +68,7 @@ def insert_all(
 def _given_before(
     connection: sqlite3.Connection, each: Submission, by_key: dict[tuple[str, str | None], Submission]
 ) -> bool:
-    """Return whether the key has numbers already, and set them; WrongState if they are of another job."""
+    """Return whether the key has numbers already, and set them; KeyReused if they are of another job."""
     if each.key is None:
         return False
     if twin := by_key.get((each.user, each.key)):
@@ -79,6 +79,6 @@ def _given_before(
             return False
         _, _, first, count, digest = verified("keys", row)
     if digest != each.digest:
-        raise WrongState(f"the key {each.key!r} was used for another job: take a new key for a new job")
+        raise KeyReused(f"the key {each.key!r} was used for another job: take a new key for a new job")
     each.numbers = range(first, first + count)
     return True

@@ -120,8 +120,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Start the clock; with TLS, agree on keys first."""
         self._transport = transport
-        peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self.address = (peer and tuple(peer[:2]), own and tuple(own[:2]))
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.address = (peer and tuple(peer[:2]), local and tuple(local[:2]))
         self._book.add(self)
         if self._tls is None:
             self._begin(transport)
@@ -179,25 +179,25 @@ class Connection(asyncio.Protocol):
     # ---- requests
 
     def begin_request(self) -> None:
-        """The headers of a request are complete."""
+        """Note that the headers of a request are complete."""
         self._headers_are_there()
         self._requests += 1
         self._received = 0
 
     def body_is_there(self) -> None:
-        """The body of a request is complete."""
+        """Note that the body of a request is complete."""
         self.processing = True
         self._received = 0
 
     def end_request(self) -> None:
-        """A request is answered. What has arrived since its body belongs to the next."""
+        """Note that a request is answered. Bytes that arrived since its body belong to the next request."""
         self._requests -= 1
         self.processing = self.answering = False
         if not self._requests and self._received and not self._lost:
             self._expect_headers()
 
     def recognize(self) -> None:
-        """A request carried a valid token."""
+        """Note that a request carried a valid token."""
         self._book.recognize(self)
 
     def abort(self) -> None:
@@ -268,7 +268,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Stop; readers of streams that are cut come back to the next manager."""
+        """Stop the server and cut its streams; their readers reconnect to the next manager."""
         self.book.close_strangers()
         cut = asyncio.get_running_loop().call_later(STREAMS_WITHIN_S, self.book.cut_streams)
         await super().shutdown(sockets)
@@ -276,7 +276,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
-    """A server for the guarded API; `tls` names the files of certificate and key."""
+    """Return a server for the guarded API; `tls` names the files of certificate and key."""
     book, context = Connections(_most_connections()), None
     if tls:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -299,7 +299,7 @@ def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
 
 
 def _most_connections() -> int:
-    """Connections that the limit on open files leaves room for; the limit is raised as far as it may be."""
+    """Raise the limit on open files as far as allowed, and return the number of connections that it permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

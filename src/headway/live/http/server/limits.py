@@ -24,7 +24,7 @@ class Bucket:
     at: float
 
     def take(self, now: float) -> bool:
-        """Whether one more request may pass."""
+        """Return whether one more request may pass, and count it."""
         self.level = min(self.rate_per_s * BURST_S, self.level + (now - self.at) * self.rate_per_s)
         self.at = now
         if self.level < 1.0:

@@ -23,7 +23,7 @@ class Liveness:
         self._began = -KEPT_S
 
     async def trouble(self) -> str:
-        """What is wrong, in one line; empty when all is well."""
+        """Return what is wrong, in one line; empty: nothing."""
         if known := self.manager.trouble:
             return known.strip().splitlines()[-1]
         if self._trial is None or (self._trial.done() and self.clock() - self._began > KEPT_S):

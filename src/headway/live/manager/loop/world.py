@@ -179,7 +179,7 @@ class LiveWorld:
 
     def _refuse(self, current: JournalRound, error: JournalFailed) -> None:
         """Refuse all requests with the error. If its cause can pass, requests that have begun are done later."""
-        late = NotDoneYet(error.fields["cause"]) if "cause" in error.fields else error
+        late = NotDoneYet(error.fields["cause"]) if error.can_pass and "cause" in error.fields else error
         while current.answers:
             current.answers.pop().set_exception(late)
         self.inbox.refuse(error)
@@ -198,7 +198,7 @@ class LiveWorld:
             self.recorder.apply([PreemptionRetry(now)], now)
         self.recorder.round.effects.clear()  # `adopt` repeats the stops
         if not self._finish(self.recorder.round):
-            raise JournalFailed(self.trouble)
+            raise JournalFailed(self.trouble, {"cause": self.trouble, "path": str(self.journal.path)})
         self.journal.remember(POLICY, rules["policy"])
         self.performer.open_ledger()
 

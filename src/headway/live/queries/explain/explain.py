@@ -15,7 +15,7 @@ from headway.core.events import REASONS
 from headway.job_state import JobState
 from headway.live.queries.borrowing import Promised, notice_in, promised_in, promised_to, shared_out
 from headway.live.queries.explain import facts
-from headway.live.queries.explain.text import message, remedies
+from headway.live.queries.explain.text import texts
 from headway.live.queries.reservations import First, Holder, Reserved, Sees, min_runtimes, reserved
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
@@ -55,6 +55,7 @@ class Case:
     needs: facts.Needs
     numbers: dict[str, float]
     first: First | None  # the job with the backfill reservation, if this one waits for GPUs
+    reservation: facts.KeptForIt | None  # the GPUs that are kept for the job, if it is that job
 
 
 def sees_all(job_id: int, user: str) -> bool:
@@ -63,26 +64,26 @@ def sees_all(job_id: int, user: str) -> bool:
 
 
 def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all, remark: str = "") -> Explanation:
-    """Return everything known about the job's wait; `sees` says which other jobs may be named, `remark` is of the executor."""
+    """Return why a job waits, or how it ended; `sees` says which other jobs may be named, `remark` is of the executor."""
     case = _case(state, job, now, sees)
     has_gpus = state.job_state(job) in (JobState.STARTING, JobState.RUNNING)
-    causes = BLOCKED if job.blockers else WAITING
-    answer = _not_waiting(case) if job.final or has_gpus else causes[case.reason](case)
-    said = [fact for fact in (*answer, facts.Remark(remark) if remark and not job.final else None) if fact]
+    answer = _not_waiting(case) if job.final or has_gpus else CAUSES[case.reason](case)
+    all_facts = [fact for fact in (*answer, facts.Remark(remark) if remark and not job.final else None) if fact]
+    message, remedies = texts(all_facts, now)
     receipt_us = state.receipt_us(job, now)
     return Explanation(
         job.id,
         state.shown_state(job).name,
         case.reason,
-        message(said, now),
+        message,
         case.numbers,
         tuple(other for other in case.ahead[:MOST_NAMED] if sees(other, state.jobs[other].user)),
-        tuple(dict.fromkeys(remedy for fact in said for remedy in remedies(fact, now))),
+        remedies,
         sum(receipt_us.values()),
         receipt_us,
-        next((fact.reservation for fact in said if isinstance(fact, facts.KeptForIt | facts.KeptForOther)), None),
-        next((fact.holders for fact in said if isinstance(fact, facts.MinRuntimesLeft)), ()),
-        next((fact.holders for fact in said if isinstance(fact, Promised)), ()),
+        next((fact.reservation for fact in all_facts if isinstance(fact, facts.KeptForIt | facts.KeptForOther)), None),
+        next((fact.holders for fact in all_facts if isinstance(fact, facts.MinRuntimesLeft)), ()),
+        next((fact.holders for fact in all_facts if isinstance(fact, Promised)), ()),
     )
 
 
@@ -118,8 +119,11 @@ def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
     reason = "" if job.final else job.blocked_by or REASONS[int(state.why([job.row])[0])]
     spec, count = job.spec, int(eligible.sum())
     needs = facts.Needs(spec.gpus, spec.num_nodes or 0 if per_node else 0, per_node, str(asked), count, len(nodes))
-    first = reserved(state, now, sees) if waits and not job.blockers else None
-    return Case(state, job, reason, now, sees, ahead, needs, numbers, first)
+    first, reservation = reserved(state, now, sees) if waits and not job.blockers else None, None
+    if first and first.job.id == job.id:
+        demotes = len(state.engine.options.thresholds) > 1 or state.engine.options.dynamic_keys
+        reservation = facts.KeptForIt(first.kept, demotes and reason == "gpus")
+    return Case(state, job, reason, now, sees, ahead, needs, numbers, first, reservation)
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
@@ -144,14 +148,19 @@ def _not_waiting(case: Case) -> Answer:
     state, job = case.state, case.job
     if job.final:
         return (facts.Ended(job.final, job.message),)
+    has = facts.Plain.STARTING if state.job_state(job) == JobState.STARTING else facts.Plain.RUNNING
     served = state.site.fabric
     if served is None or not job.seats or state.engine.uplinks == 0:
-        return (facts.Plain.RUNNING, *_guarantee(case))
+        return (has, *_guarantee(case))
     name, switch, uplinks = served.fabric.leaf_name, served.fabric.upper_name, range(served.fabric.uplinks)
     leaves = tuple(name(leaf) for leaf in sorted({int(served.fabric.leaf_of_gpu[seat]) for seat in job.seats}))
-    own = tuple((name(leaf), tuple(switch(leaf, up) for up in uplinks if mask >> up & 1)) for leaf, mask in job.links)
-    links = facts.LinksInUse(leaves, own, job.spec.network.isolation, "" if state.engine.shares else state.placement)
-    return (facts.Plain.RUNNING, links, *_guarantee(case))
+    own_links = tuple(
+        (name(leaf), tuple(switch(leaf, up) for up in uplinks if mask >> up & 1)) for leaf, mask in job.links
+    )
+    links = facts.LinksInUse(
+        leaves, own_links, job.spec.network.isolation, "" if state.engine.shares else state.placement
+    )
+    return (has, links, *_guarantee(case))
 
 
 def _guarantee(case: Case) -> Answer:
@@ -159,7 +168,7 @@ def _guarantee(case: Case) -> Answer:
     state, job = case.state, case.job
     if state.teams.queues is None:
         return ()
-    owners, idle = shared_out(state, state.teams.queues)
+    owners, unused = shared_out(state, state.teams.queues)
     if job.row in owners:
         return (facts.Guaranteed(state.teams.label(owners[job.row])[0]),)
     if not job.spec.may_preempt:
@@ -167,15 +176,17 @@ def _guarantee(case: Case) -> Answer:
     queue, notice = state.teams.queue_of(job.spec), notice_in(state, state.tables.jobs[job.row])
     if queue is None:
         return facts.QueueGone(job.spec.queue), notice
-    lenders, notice_s = () if notice else idle, state.engine.options.notice
-    return facts.Borrowed(queue.name, state.teams.used(queue), queue.guaranteed_gpus, lenders, notice_s), notice
+    others = None if notice else tuple(pair for pair in unused if pair[0] != queue.name)
+    used, notice_s = state.teams.used(queue), state.engine.options.notice
+    return facts.Borrowed(queue.name, used, queue.guaranteed_gpus, others, notice_s), notice
 
 
 # ---- jobs that are not offered to the engine
 
 
 def _held(case: Case) -> Answer:
-    return (facts.HeldByPerson(case.job.id),)
+    """Return that the job is on hold."""
+    return (facts.Held(case.job.id),)
 
 
 def _dependency(case: Case) -> Answer:
@@ -186,46 +197,27 @@ def _dependency(case: Case) -> Answer:
 
 
 def _array_limit(case: Case) -> Answer:
+    """Return how many tasks of the job's array may run."""
     return (facts.ArrayLimit(case.state.arrays[case.job.array_id or 0].limit or 0),)
 
 
 def _retry_backoff(case: Case) -> Answer:
+    """Return what failed, and when the job is tried again."""
     return (facts.RetryBackoff(case.job.failures, case.job.message, case.job.not_before),)
-
-
-def _too_large(case: Case) -> Answer:
-    return (facts.TooLarge(case.job.id, case.needs, int(case.numbers["gpus_total"])),)
 
 
 # ---- jobs that are offered to the engine
 
 
-def _gpus(case: Case) -> Answer:
-    """Return why the free GPUs do not suffice: too few, not together, or offered to jobs ahead."""
-    share = _share(case)
-    fits = isinstance(share, facts.QueueShare) and share.fits and case.reason in ("gpus", "fragmentation")
-    return _free(case), share, facts.Plain.UNPLACEABLE if fits else None, _kept(case)
-
-
-def _min_runtime(case: Case) -> Answer:
-    """Return which jobs may be preempted for the job after their minimum run times, or that preempting costs too much."""
-    free, share, later = _free(case), _share(case), None
-    if holders := min_runtimes(case.state, case.job, case.now, case.sees):
-        behind = isinstance(free, facts.FreeGpus) and free.behind is not None
-        return free, share, facts.MinRuntimesLeft(holders, helps=not behind), _kept(case)
-    if not (isinstance(share, facts.QueueShare) and share.is_promised_away):
-        later = facts.Plain.TOO_COSTLY
-    return free, share, later, _kept(case)
-
-
-def _free(case: Case) -> facts.Fact:
-    """Return what is free for a job, or that jobs ahead keep it from starting, because the policy blocks at the head of the line."""
+def _gpus(case: Case) -> tuple[facts.Fact, facts.Fact | None, facts.Fact | None]:
+    """Return why the free GPUs do not suffice, the share of the job's queue, and the GPUs that are kept for the job."""
     state, job = case.state, case.job
     if state.engine.options.head_of_line_blocking and case.ahead:
-        return facts.InOrder(state.policy, len(case.ahead), job.spec.gpus <= case.numbers["gpus_free"])
+        fits = job.spec.gpus <= case.numbers["gpus_free"]
+        return facts.InOrder(state.policy, len(case.ahead), fits), _share(case), case.reservation
     scattered = case.reason == "fragmentation"
     migrates_from = float(state.tables.jobs["queued"][job.row]) + state.engine.options.defragment_after
-    return facts.FreeGpus(
+    free = facts.FreeGpus(
         case.needs,
         case.numbers,
         case.reason == "preempted",
@@ -234,6 +226,17 @@ def _free(case: Case) -> facts.Fact:
         migrates_from if scattered and migrates_from < math.inf and not len(state.tables.leaves) else None,
         _behind(case),
     )
+    return free, _share(case), case.reservation
+
+
+def _min_runtime(case: Case) -> Answer:
+    """Return which jobs may be preempted for the job after their minimum run times, or that preempting costs too much."""
+    free, share, reservation = _gpus(case)
+    if holders := min_runtimes(case.state, case.job, case.now, case.sees):
+        behind = isinstance(free, facts.FreeGpus) and free.behind is not None
+        return free, share, facts.MinRuntimesLeft(holders, helps=not behind), reservation
+    is_promised_away = isinstance(share, facts.QueueShare) and share.promised
+    return free, share, None if is_promised_away else facts.Plain.TOO_COSTLY, reservation
 
 
 def _behind(case: Case) -> facts.Behind | None:
@@ -253,16 +256,6 @@ def _behind(case: Case) -> facts.Behind | None:
     return facts.Behind(first.kept, smaller and gpus >= job.spec.gpus)
 
 
-def _kept(case: Case) -> facts.KeptForIt | None:
-    """Return the GPUs that are kept for a job; None: it has no backfill reservation."""
-    if case.first is None or case.first.job.id != case.job.id:
-        return None
-    options = case.state.engine.options
-    return facts.KeptForIt(
-        case.first.kept, case.reason == "gpus" and (len(options.thresholds) > 1 or options.dynamic_keys)
-    )
-
-
 def _backfill_reservation(case: Case) -> Answer:
     """Return the GPUs that are kept for another job, and how the job could pass."""
     state, spec, first = case.state, case.job.spec, case.first
@@ -280,13 +273,15 @@ def _advance_reservation(case: Case) -> Answer:
     nodes, share = _nodes_kept(case), _share(case)
     if nodes is None:
         return _gpus(case)
-    return nodes, share if isinstance(share, facts.QueueGone) else None, _kept(case)
+    return nodes, share if isinstance(share, facts.QueueGone) else None, case.reservation
 
 
 def _nodes_kept(case: Case) -> facts.NodesKept | None:
     """Return the advance reservation for another queue that is or begins next; None: there is none."""
-    own = {queue.name for queue in case.state.teams.path(case.job.spec)}
-    others = [booking for booking in case.state.teams.bookings if booking.end > case.now and booking.queue not in own]
+    own_queues = {queue.name for queue in case.state.teams.path(case.job.spec)}
+    others = [
+        booking for booking in case.state.teams.bookings if booking.end > case.now and booking.queue not in own_queues
+    ]
     first = min(others, key=lambda booking: booking.begin, default=None)
     return facts.NodesKept(first.nodes, first.queue, first.begin, first.end) if first else None
 
@@ -300,9 +295,16 @@ def _share(case: Case) -> facts.QueueShare | facts.QueueGone | None:
     if not path:
         return facts.QueueGone(case.job.spec.queue)
     queue = next((above for above in path if teams.used(above) + gpus <= above.guaranteed_gpus), path[0])
-    used, promised = teams.used(queue), promised_in(case.state, queue, case.job)
+    used, guaranteed, promised = teams.used(queue), queue.guaranteed_gpus, promised_in(case.state, queue, case.job)
+    fits = used + promised + gpus <= guaranteed
     return facts.QueueShare(
-        queue.name, used, queue.guaranteed_gpus, promised, used + promised + gpus <= queue.guaranteed_gpus
+        queue.name,
+        used,
+        guaranteed,
+        0 if fits else promised,
+        fits and case.reason != "notice",
+        fits and case.reason in ("gpus", "fragmentation"),
+        teams.account(path[0], case.now),
     )
 
 
@@ -329,16 +331,22 @@ def _notice(case: Case) -> Answer:
 
 
 def _stopping(case: Case) -> Answer:
+    """Return that the job is being stopped, or that others are stopped for it."""
     itself = case.state.job_state(case.job) == JobState.STOPPING
     return (facts.Plain.STOPPING if itself else facts.Plain.STOPPING_OTHERS,)
 
 
 def _node_down(case: Case) -> Answer:
-    if case.state.low_disk:
-        return (facts.DiskFull(case.state.low_disk),)
-    shut = (case.state.tables.nodes["closed"] == 1) & case.state.demands.suits(case.job.spec)
-    nodes = tuple(case.state.cluster.nodes[node] for node in np.flatnonzero(shut))
-    return (facts.Drained(case.needs, nodes),)
+    """Return that the cluster has become too small for the job, that a disk is full, or which nodes are drained."""
+    state, needs, count = case.state, case.needs, {name: int(number) for name, number in case.numbers.items()}
+    if case.job.blockers:
+        return (facts.TooLarge(case.job.id, needs, count["gpus_total"]),)
+    if state.low_disk:
+        return (facts.Remark(state.low_disk, ("room on that disk",)),)
+    nodes, eligible = state.tables.nodes, state.demands.suits(case.job.spec)
+    usable = eligible & (nodes["closed"] == 0) & (nodes["gpus"] >= needs.per_node)
+    drained = tuple(state.cluster.nodes[node] for node in np.flatnonzero(eligible & (nodes["closed"] == 1)))
+    return (facts.Drained(needs, count["gpus_open"], int(usable.sum()), drained),)
 
 
 def _isolation(case: Case) -> Answer:
@@ -348,26 +356,23 @@ def _isolation(case: Case) -> Answer:
     drained = tuple(name for name, shut in zip(state.cluster.nodes, closed, strict=True) if shut)
     free, placement = int(case.numbers["gpus_free"]), "" if state.engine.shares else state.placement
     links = facts.NoLinks(job.spec.gpus, free, drained, job.spec.network.isolation, placement)
-    return links, _share(case), _kept(case)
+    return links, _share(case), case.reservation
 
 
-WAITING: Final[Mapping[str, Callable[[Case], Answer]]] = {
+CAUSES: Final[Mapping[str, Callable[[Case], Answer]]] = {
+    "held": _held,
+    "dependency": _dependency,
+    "array_limit": _array_limit,
     "gpus": _gpus,
-    "preempted": _gpus,
     "fragmentation": _gpus,
     "isolation": _isolation,
     "min_runtime": _min_runtime,
     "backfill_reservation": _backfill_reservation,
+    "preempted": _gpus,
     "stopping": _stopping,
     "node_down": _node_down,
+    "retry_backoff": _retry_backoff,
     "quota": _quota,
     "advance_reservation": _advance_reservation,
     "notice": _notice,
-}
-BLOCKED: Final[Mapping[str, Callable[[Case], Answer]]] = {
-    "held": _held,
-    "dependency": _dependency,
-    "array_limit": _array_limit,
-    "retry_backoff": _retry_backoff,
-    "node_down": _too_large,
 }

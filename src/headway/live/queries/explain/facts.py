@@ -12,19 +12,20 @@ from headway.live.queries.reservations import Holder, Reserved
 class Plain(Enum):
     """Facts without values."""
 
-    RUNNING = auto()  # it has GPUs, or is about to have them
+    STARTING = auto()
+    RUNNING = auto()
     STOPPING = auto()
     STOPPING_OTHERS = auto()  # jobs are being stopped for it
     TOO_COSTLY = auto()  # jobs later in the order could be preempted, but that costs more than it has waited for
-    UNPLACEABLE = auto()  # the guarantee has room for it, but no preemptions and migrations make room on nodes
     UNGUARANTEED = auto()  # it runs on GPUs that are guaranteed to no queue, and keeps them
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A remark from outside the state, such as that Slurm does not answer, or that the journal is lost."""
+    """A text from outside the explanation, such as that Slurm does not answer, or that a disk is nearly full."""
 
     text: str
+    remedies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldByPerson:
-    """A person holds the job."""
+class Held:
+    """The job is on hold."""
 
     job: int
 
@@ -164,14 +165,9 @@ class Drained:
     """Too few nodes take jobs."""
 
     needs: Needs
-    nodes: tuple[str, ...]  # drained
-
-
-@dataclass(frozen=True, slots=True)
-class DiskFull:
-    """No job is started, because a disk is nearly full."""
-
-    message: str
+    gpus: int  # of eligible nodes that take jobs
+    nodes: int  # that take jobs and have as many GPUs as the job asks for on each node
+    drained: tuple[str, ...]
 
 
 # ---- links
@@ -215,13 +211,10 @@ class QueueShare:
     queue: str
     used: int
     guaranteed: int
-    promised: int  # GPUs under notice that are promised to its jobs
-    fits: bool  # the guarantee has room for the job beside these
-
-    @property
-    def is_promised_away(self) -> bool:
-        """Return whether promises to other jobs alone keep the job out of the guarantee."""
-        return self.promised > 0 and not self.fits
+    promised: int  # GPUs under notice that are promised to other jobs, if these keep the job out of the guarantee
+    served_first: bool  # the guarantee has room for the job
+    unplaceable: bool  # it has, but preemptions and migrations make no place for the job on nodes
+    account: str  # GPU time of the job's queue; empty: shares have no memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +251,15 @@ class Borrowed:
     queue: str
     used: int
     guaranteed: int
-    lenders: tuple[tuple[str, int], ...]  # queues, and the GPUs of their guarantees that they leave unused
+    unused: tuple[tuple[str, int], ...] | None  # other queues, and unused GPUs of their guarantees; None: under notice
     notice_s: float
 
 
+ForGpus = (FreeGpus | InOrder | MinRuntimesLeft | KeptForIt) | (KeptForOther | NodesKept | Promised)
+OfQueue = (QueueGone | QueueShare | OverLimit | OverGuarantee) | (Guaranteed | Borrowed | Notice)
 Fact = (
-    (Plain | Remark | Ended | HeldByPerson | Follows | ArrayLimit | RetryBackoff | TooLarge)
-    | (FreeGpus | InOrder | MinRuntimesLeft | KeptForIt | KeptForOther | NodesKept | Drained | DiskFull)
-    | (LinksInUse | NoLinks | QueueGone | QueueShare | OverLimit | OverGuarantee | Guaranteed | Borrowed)
-    | (Notice | Promised)
+    (Plain | Remark | Ended | Held | Follows | ArrayLimit | RetryBackoff | TooLarge | Drained)
+    | (LinksInUse | NoLinks)
+    | ForGpus
+    | OfQueue
 )

@@ -32,40 +32,40 @@ class Listed:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """The rows of the jobs in the engine's table."""
+        """Return the rows of the jobs in the engine's table."""
         return np.array([job.row for job in self.jobs], np.int64)
 
     @cached_property
     def table(self) -> NDArray[Any]:
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         return self.state.tables.jobs[self.rows]
 
     @cached_property
     def states(self) -> list[int]:
-        """The states of the jobs for the engine."""
+        """Return the states of the jobs for the engine."""
         states: list[int] = self.state.tables.jobs["state"][self.rows].tolist()
         return states
 
     @cached_property
     def positions(self) -> list[int | None]:
-        """The place of each job among all that wait for their turn."""
+        """Return the place of each job among the waiting jobs in the policy's order; None: it does not wait."""
         order = self.state.waiting_rows().tolist()
         place = {row: position for position, row in enumerate(order, 1)}
         return [place.get(row) for row in self.rows.tolist()]
 
     @cached_property
     def causes(self) -> list[int]:
-        """Why each job waits, as the engine sees it."""
+        """Return why each job waits, as the engine has it."""
         causes: list[int] = self.state.why(self.rows).tolist()
         return causes
 
     def reason(self, i: int) -> str:
-        """Why job `i` of the list waits; empty for one that does not."""
+        """Return why job `i` of the list waits; empty: it does not."""
         job = self.jobs[i]
         return (job.blocked_by if job.blockers else "") or REASONS[self.causes[i]]
 
     def shown(self, i: int) -> str:
-        """The state of job `i` as people call it."""
+        """Return the state of job `i` that users see."""
         job = self.jobs[i]
         return (job.final or shown(STATES[self.states[i]], job)).name
 
@@ -91,14 +91,10 @@ class Listed:
             "reason": self.reason,
         }
 
-    def views(self, chosen: Sequence[int], ended: bool) -> list[JobView]:
-        """Views of some of the jobs; `ended`: as the history has them."""
-        return job_views(self.state, [self.jobs[i] for i in chosen], self.now, ended=ended)
-
-    def queued(self, chosen: Sequence[int]) -> tuple[JobView, ...]:
-        """Views with the places of jobs in the queue."""
-        positions = [self.positions[i] for i in chosen]
-        return tuple(job_views(self.state, [self.jobs[i] for i in chosen], self.now, positions))
+    def views(self, chosen: Sequence[int], ended: bool = False) -> list[JobView]:
+        """Return views of some of the jobs, with their places in the queue; `ended`: as the history has them, without places."""
+        positions = None if ended else [self.positions[i] for i in chosen]
+        return job_views(self.state, [self.jobs[i] for i in chosen], self.now, positions, ended)
 
 
 def in_queue(state: ClusterState, now: float, sees: Sees) -> Listed:
@@ -131,10 +127,10 @@ def accounts(state: ClusterState, now: float, query: JobQuery, numbers: Iterable
 def queue_page(state: ClusterState, now: float, sees: Sees, query: JobQuery) -> QueuePage:
     """Return part of the queue."""
     seen = in_queue(state, now, sees)
-    on_gpus = (one in ON_GPUS for one in seen.states)
+    on_gpus = (job_state in ON_GPUS for job_state in seen.states)
     bounds = seen.state.engine.options.thresholds.tolist()
     queue_levels = levels(bounds, zip(seen.table["level"].tolist(), on_gpus, strict=True))
-    return page(now, range(len(seen.jobs)), seen.columns, query, seen.queued, queue_levels)
+    return page(now, range(len(seen.jobs)), seen.columns, query, seen.views, queue_levels)
 
 
 def page(
@@ -142,7 +138,7 @@ def page(
     jobs: Sequence[int],
     columns: Columns,
     query: JobQuery,
-    views: Callable[[Sequence[int]], tuple[JobView, ...]],
+    views: Callable[[Sequence[int]], Sequence[JobView]],
     queue_levels: tuple[Level, ...],
 ) -> QueuePage:
     """Return the part of a queue that a query asks for, of a live cluster or of a recorded run."""
@@ -150,7 +146,7 @@ def page(
     part = matching[query.offset :][: query.limit]
     users, queues = (sorted({columns[name](i) for i in jobs})[:MOST_NAMES] for name in ("user", "queue"))
     return QueuePage(
-        now, len(jobs), len(matching), query.offset, views(part), queue_levels, tuple(users), tuple(queues)
+        now, len(jobs), len(matching), query.offset, tuple(views(part)), queue_levels, tuple(users), tuple(queues)
     )
 
 

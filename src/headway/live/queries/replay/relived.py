@@ -65,12 +65,12 @@ class Relived(SimulatedWorld):
             self._tell(j)
 
     def span(self, j: int) -> Span:
-        """What the present attempt of a job takes, or the last one took."""
+        """Return what the present or last attempt of a job takes."""
         spans = self.habits[j].spans
         return spans[min(max(1, int(self.state.jobs["attempt"][j])), len(spans)) - 1]
 
     def idle_s(self, j: int) -> float:
-        """Seconds that a job runs before it works."""
+        """Return the seconds that a job runs before it works."""
         return max(0.0, self.habits[j].start_s - self.span(j)[0]) if self.habits[j].reports else 0.0
 
     def wait(self, until: float) -> float | None:

@@ -64,21 +64,21 @@ class PastJob:
 
     @property
     def averaged(self) -> bool:
-        """Whether its completion time is known, and not cut short by a cancel."""
+        """Return whether the job's completion time is known, and not cut short by a cancel."""
         return self.state in AVERAGED and self.ended_at is not None
 
     @property
     def arrives_at(self) -> float:
-        """When nothing but the engine kept it waiting any more."""
+        """Return the time from which only the engine kept the job waiting."""
         return self.submitted_at + max(self.blocked_s, self.arrived_s)
 
     @property
     def demand(self) -> Demand:
-        """What it asked of its nodes."""
+        """Return the job's constraints."""
         return demand_of(self.gpu_type, self.constraints, self.gpus, self.num_nodes)
 
     def fits(self, cluster: Cluster) -> bool:
-        """Whether it could ever start on a cluster."""
+        """Return whether the job could ever start on a cluster."""
         return self.gpus <= gpus_of(cluster, self.demand)
 
 
@@ -108,7 +108,7 @@ class Replay:
 
 
 def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[PastJob]:
-    """The jobs of a workload as the API gives it; those that never took a GPU are left out."""
+    """Return the jobs of a workload of the API that held GPUs."""
     names = PastJob.__dataclass_fields__
     jobs = [PastJob(**{name: row[name] for name in names if name in row}) for row in rows]
     ran = [job for job in jobs if job.run_s > 0 or job.averaged]
@@ -211,7 +211,7 @@ def _merged(times: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _spans(job: PastJob, save_s: float) -> tuple[Span, ...]:
-    """What the attempts of a job take: as they did, with their mean for those that there were not; `save_s` where one was not stopped."""
+    """Return what the attempts of a job take: as measured, then their mean; `save_s` for attempts that were not stopped."""
     spans = [span if span[2] >= 0.0 else (*span[:2], save_s, span[3]) for span in map(_as_span, job.spans)]
     means = [float(np.mean(column)) for column in zip(*spans, strict=True)] or [job.launch_s, 0.0, save_s, 0.0]
     return (*spans, (means[0], means[1], save_s, means[3]))
@@ -223,7 +223,7 @@ def _as_span(values: Sequence[float]) -> Span:
 
 
 def _saves(jobs: Sequence[PastJob]) -> NDArray[np.float64]:
-    """What stopping each job takes: as it did or, for jobs that were never stopped, as in others of their size, or in all."""
+    """Return the seconds to stop each job: measured, or the mean of jobs of its size, or of all jobs."""
     saved: dict[int, list[float]] = {}
     for job in jobs:
         if job.save_s is not None:
@@ -234,7 +234,7 @@ def _saves(jobs: Sequence[PastJob]) -> NDArray[np.float64]:
 
 
 def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], preemptions: int | None) -> Outcome:
-    """Times of the averaged jobs, which ended at these moments."""
+    """Return the times of the averaged jobs, by the times at which they ended."""
     averaged = np.array([job.averaged for job in jobs])
     submitted = np.array([job.submitted_at for job in jobs])[averaged]
     users = np.array([job.user for job in jobs])[averaged]
@@ -247,7 +247,7 @@ def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], pre
 
 
 def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
-    """What biases the comparison, one sentence each."""
+    """Return what biases the comparison, one sentence each."""
     counts = Counter(job.state for job in jobs)
     biases = (
         (
@@ -269,4 +269,4 @@ def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
         "stops and starts take what they took live, or what they took other jobs of the size; work done twice counts as work:"
         " another policy may cause less of it, or more"
     )
-    return (*(f"{counted(count, 'job')} {words}" for count, words in biases if count), costs)
+    return (*(f"{counted(count, 'job')} {caveat}" for count, caveat in biases if count), costs)
