@@ -34,7 +34,7 @@ def test_one_batch_has_one_commit_and_an_answer_for_each(tmp_path: Path) -> None
     array = JobSpec(run="true", hold=True, array="3,5")
     made = together(manager, (TRUE, "a"), (FALSE, None), (TRUE, "a"), (FALSE, "a"), (array, None), (TRUE, None))
     assert [list(each.numbers) for each in made] == [[1], [2], [1], [], [3, 4], []]
-    assert [type(each.error) for each in made] == [type(None)] * 3 + [WrongState, type(None), WrongState]
+    assert [type(each.error) for each in made] == [type(None)] * 3 + [KeyReused, type(None), LimitReached]
     assert "used for another job" in str(made[3].error)
     assert "has 4 jobs that have not ended" in str(made[5].error)
     wait_for(lambda: manager.counts()["HELD"] == 4)
