@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.live_manager import ME, opened
 from tests.waiting import PATIENCE_S, wait_for
 
-from headway.live.errors import JournalFailed, WrongState
+from headway.live.errors import JournalFailed, KeyReused, LimitReached
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager.manager import Manager
 from headway.live.state.site import Site
