@@ -60,14 +60,16 @@ class Offers:
 
     def is_kept_from(self, job: Job, node: int) -> bool:
         """Return whether an advance reservation of another team keeps the node from a job that starts now."""
+        bookings = [booking for booking in self.teams.bookings if booking.node == node]
+        if not bookings:
+            return False
         runs = self.now + (job.resume if job.attempts else 0)
         gone = runs + min(max(0, job.limit - job.ran), self.rules.min_run(job))
         return any(
-            booking.node == node
-            and booking.end > self.now
+            booking.end > self.now
             and (booking.begin <= self.now or gone > booking.begin)
             and self.is_of_others(job, booking)
-            for booking in self.teams.bookings
+            for booking in bookings
         )
 
     def is_of_others(self, job: Job, booking: Booking) -> bool:

@@ -115,6 +115,8 @@ class Accounts:
 
     def within(self, job: Job) -> str:
         """Return the lowest team in whose guarantee the job fits by count, beside promises to other jobs; "": none."""
+        if not job.queue:
+            return ""
         promised = [one for one in self.promised if one not in self.used and one is not job]
         for name in self.teams.path(job):
             others = sum(one.gpus for one in promised if name in self.teams.path(one))
