@@ -8,6 +8,7 @@ import math
 import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tests.equivalence.exact import Exact, Job, Rules, exact
@@ -44,6 +45,7 @@ class Case:
     rows: tuple[Row, ...]
 
 
+@lru_cache(maxsize=8)
 def of_exact(case: Case) -> Log:
     """Return the log of the second implementation."""
     world = Exact(case.rules, jobs_of(case))

@@ -5,6 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from tests.equivalence.cases import Case, jobs_of
@@ -157,6 +158,7 @@ class Checked(Decision):
             self.checks.bounds.setdefault(job.number, self.reservation.bound)
 
 
+@lru_cache(maxsize=4096)  # several tests look at the same cases
 def checked(case: Case) -> Checks:
     """Run a case and return its checks."""
     checks, world = Checks(case), Exact(case.rules, jobs_of(case))
