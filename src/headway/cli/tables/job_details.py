@@ -26,7 +26,7 @@ def job_table(job: "JobView") -> Table:
         "user": short(job.user, 60),
         "queue": short(job.queue, 200),
         "state": Text(f"{job.state}{code}", style=STYLES.get(job.state, "")),
-        "reason": f"{job.reason}: {short_text(job.reason)}" if job.reason else "",
+        "reason": f"{job.reason}: {short_text(job.reason)}" if job.reason and not job.nodes else "",
         "message": short(job.message, 500),
         "command": script(job.command),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),

@@ -104,7 +104,7 @@ def where_or_why(job: "JobView") -> str:
         notice = f"until {moment(job.notice_until)} (notice)" if job.notice_until is not None else ""
         return "  ".join(part for part in (nodes_text(job.nodes), notice, progress(job)) if part)
     if job.state == JobState.STOPPING.name:
-        return f"saving its state on {nodes_text(job.nodes)}"
+        return f"stopping on {nodes_text(job.nodes)}"  # it saves its state, or its epilog runs
     return f"{job.reason}: {text}" if (text := short_text(job.reason)) else job.reason
 
 
