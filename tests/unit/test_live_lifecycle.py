@@ -33,9 +33,10 @@ JOB_ROWS = {"Explained", "Deferred", "Crossed"}  # left out of the comparisons
 
 
 def known(state: ClusterState) -> Any:
-    """All that a snapshot has of a state; its bytes also depend on when it was made."""
+    """Return the content of a snapshot, column by column: a copy of a table may have other bytes between its columns."""
     content, tables = _parts(capture(state)())
-    return content, {name: tables[name].tobytes() for name in tables}
+    columns = {(name, column): tables[name][column] for name in tables for column in tables[name].dtype.names or [...]}
+    return content, {name: column.tobytes() for name, column in columns.items()}
 
 
 class Driven:
