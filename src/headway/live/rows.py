@@ -49,7 +49,7 @@ class Blocker(IntFlag):
     NODE_DOWN = 16  # the cluster has become smaller than the job
 
 
-NOTHING: Final = Blocker(0)
+NO_BLOCKERS: Final = Blocker(0)
 BLOCKER_REASONS: Final = {blocker: str(blocker.name).lower() for blocker in Blocker}  # codes in `reasons.py`
 
 # Why a job is being stopped: preempted or migrated by the policy, at the request of a person, or at its time limit.

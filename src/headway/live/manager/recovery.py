@@ -23,7 +23,7 @@ from headway.live.store.identity import read_mark, settle
 from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, problems
 from headway.live.store.integrity.checksum import WIDTHS, verified
 from headway.live.store.integrity.salvage import install_recovered, salvage
-from headway.live.store.journal import PAGE, Journal, failed
+from headway.live.store.journal import PAGE, Journal, journal_error
 from headway.live.store.snapshot import load, setting
 
 CHECKED_BYTES = 4 << 20  # a journal up to this size is checked as a whole at the start, in less than 0.1 s
@@ -64,14 +64,14 @@ def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], check: 
         check(journal)
         identities = settle(journal)
         state, seq, notes = restore(fresh, journal)
-        later = aftermath(state, journal)
+        loss = aftermath(state, journal)
     except sqlite3.DatabaseError as error:
         journal.close()
-        raise failed(error) from None
+        raise journal_error(error) from None
     except BaseException:
         journal.close()
         raise
-    return Recovered(journal, state, seq, identities, (*([later.line] if later else ()), *notes), later)
+    return Recovered(journal, state, seq, identities, (*([loss.line] if loss else ()), *notes), loss)
 
 
 def _look_through(journal: Journal) -> None:

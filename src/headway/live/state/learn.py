@@ -27,8 +27,8 @@ from headway.live.rows import (
     CLOSING,
     ENGINE_KINDS,
     MIGRATE,
+    NO_BLOCKERS,
     NODE_KINDS,
-    NOTHING,
     OPENED,
     PREEMPT,
     PROGRESSED,
@@ -208,7 +208,7 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | No
     if final is None:
         return
     job.final, job.ended = final, float(data.get("at", row.time))
-    _block(state, job, NOTHING, row.time)
+    _block(state, job, NO_BLOCKERS, row.time)
     set_outcome(state.tables, job.row, final)
     state.count(job, False)
     state.finished[job.id] = None

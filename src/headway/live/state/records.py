@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.rows import BLOCKER_REASONS, NOTHING, Blocker
+from headway.live.rows import BLOCKER_REASONS, NO_BLOCKERS, Blocker
 from headway.live.state.attempts import Attempts
 
 
@@ -46,7 +46,7 @@ class Job:
     array_id: int | None = None
     array_index: int | None = None
     known: bool = False  # the engine has recorded its Submitted
-    blockers: Blocker = NOTHING
+    blockers: Blocker = NO_BLOCKERS
     waits_for: set[int] = field(default_factory=set)  # jobs of `after` that have not completed
     not_before: float = 0.0  # end of the back-off
     failures: int = 0

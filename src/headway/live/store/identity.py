@@ -80,7 +80,7 @@ def highest_run(data: Path) -> int:
 def settle(journal: Journal) -> tuple[str, ...]:
     """Return the identities of a journal, the present one last. A journal that was not written here last gets a new one.
 
-    Numbers never start again. The row PENDING of `meta` says what was lost, until a manager has dealt with it (integrity/aftermath.py).
+    Numbers never start again. The row PENDING of `meta` says what was lost, until a manager has dealt with it (manager/aftermath.py).
     """
     data, (last_seq, last_time) = journal.path.parent, journal.last
     known: list[str] = json.loads(journal.meta(IDENTITIES) or "[]")
