@@ -165,11 +165,6 @@ class Manager(Intake, Questions, ManagerCommands):
     def _with_processes(self) -> list[Job]:
         return [job for job in self._state.active_jobs() if self._state.job_state(job).has_processes]
 
-    @property
-    def enforced(self) -> frozenset[str]:
-        """Return the limits of a job file that this executor enforces."""
-        return self._state.enforced
-
     def try_journal(self) -> None:
         """Write a value to the journal and check its file; raise JournalFailed if it cannot be written, or is damaged."""
         self._journal.remember("tried", str(self.clock()))
