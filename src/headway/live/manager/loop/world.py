@@ -52,11 +52,11 @@ class LiveWorld:
         backoff: Backoff,
         environment: Environment,
         *,
-        disk: Disk | None,
-        identity: str,
-        last_seq: int,
-        snapshot_seq: int,
-        mark: Callable[..., None],
+        disk: Disk | None = None,
+        identity: str = "",
+        last_seq: int = 0,
+        snapshot_seq: int = 0,
+        mark: Callable[..., None] = lambda **_: None,
     ) -> None:
         self.state, self.journal, self.clock = state, journal, clock
         self.opened = clock()  # when this manager began
