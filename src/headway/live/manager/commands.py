@@ -14,7 +14,7 @@ from headway.live.store.prune import was_pruned
 
 
 class ManagerCommands(WorldAccess):
-    """Performs commands."""
+    """The part of the manager that performs commands."""
 
     def cancel(self, job_id: int, at_once: bool = False) -> None:
         """End a job. Its processes get its preemption signal and grace period, or are killed at once."""
