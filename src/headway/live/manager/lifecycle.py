@@ -1,6 +1,6 @@
 """The life cycle of a job: pure functions from the state of the cluster and an input to steps (`steps.py`).
 
-They only read the state. Each step is applied before the next one is asked for, so that the code after a `yield` reads the new state.
+They only read the state. Each step is applied before the next one is taken, so that the code after a `yield` reads the new state.
 """
 
 from collections import deque
@@ -74,7 +74,7 @@ def reported(state: ClusterState, report: Report, at: float | None, now: float, 
     if report.progress is not None:
         yield from progressed(state, job, report.progress, now)
     if report.what == executors.STARTED and present == JobState.STARTING:
-        yield Fact(events.STARTED, job.row, _when(job, at, now, rules))
+        yield Fact(events.STARTED, job.row, _time_fields(job, at, now, rules))
         yield from alarms(state, job, now)
     elif report.what == executors.ENDED:
         yield from _attempt_over(state, job, report, at, now, rules)
@@ -90,7 +90,7 @@ def _attempt_over(
     if report.trouble:
         yield LogError(f"job {job.id}: {report.trouble}")
     result = outcome(job, report, now, rules.backoff)
-    data = result.data | _when(job, at, now, rules)
+    data = result.data | _time_fields(job, at, now, rules)
     if result.state:
         yield from ended(state, job, result.state, data)
         return
@@ -100,7 +100,7 @@ def _attempt_over(
         yield from block(state, job, blockers, result.not_before)
 
 
-def _when(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
+def _time_fields(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
     """Return the fields "at" and AWAY_S for the row of a start or an end; none if its time is unknown."""
     if at is None:
         return {}

@@ -69,7 +69,7 @@ def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
         "past_arrays": {str(first): count for first, count in state.past.arrays.items()},
         "past_counts": dict(state.past.counts),
         "past_preemptions": state.past.preemptions,
-        "reserved": [asdict(one) for one in state.teams.asked],
+        "reserved": [asdict(booking) for booking in state.teams.reserved],
         "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
         "demands": [[row, demand.label] for demand, row in state.demands.rows.items()],
         "groups": state.groups.labels,
@@ -140,7 +140,9 @@ def load(state: ClusterState, snapshot: StateSnapshot) -> int:
     state.drained, state.away = set(content["drained"]), set(content["away"])
     state.low_disk, state.closing = content["low_disk"], content["closing"]
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
-    state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content["reserved"])
+    state.teams.reserved.extend(
+        Booking(**{**fields, "nodes": tuple(fields["nodes"])}) for fields in content["reserved"]
+    )
     for job in state.active:
         state.count_of(state.jobs[job].spec, state.jobs[job].user, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
