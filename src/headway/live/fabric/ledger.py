@@ -40,11 +40,11 @@ class SliceLedger:
 
     def give_back(self, job: int) -> None:
         """Remove the GPUs and links of a job."""
-        for one in self._held.pop(job, ()):
-            del self._holder[one]
+        for holding in self._held.pop(job, ()):
+            del self._holder[holding]
 
-    def _hold(self, job: int, things: list[Holding]) -> None:
-        self._held[job] = [one for one in things if one not in self._holder]
+    def _hold(self, job: int, all_holdings: list[Holding]) -> None:
+        self._held[job] = [holding for holding in all_holdings if holding not in self._holder]
         self._holder |= dict.fromkeys(self._held[job], _name(job))
 
 

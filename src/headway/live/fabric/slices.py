@@ -62,11 +62,11 @@ def files_of(served: ServedFabric, slice_of_job: Slice) -> dict[str, str]:
     files = {PLAN: slice_of_job.plan} if slice_of_job.plan else {}
     if slice_of_job.certificate is None:
         return files
-    hall = served.inventory or planned(served.fabric)
+    inventory = served.inventory or planned(served.fabric)
     files[CERTIFICATE] = slice_of_job.text
     for name, undo in ((ROUTES, False), (UNDO, True)):
         try:
-            files[name] = render(slice_of_job.certificate, hall, "linux", undo=undo)
+            files[name] = render(slice_of_job.certificate, inventory, "linux", undo=undo)
         except BadInput as error:  # an inventory that lacks something: the job runs, and the file says what is missing
             files[name] = f"# {error}\nexit 1\n"
     return files

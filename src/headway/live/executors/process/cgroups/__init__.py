@@ -38,7 +38,7 @@ class Cgroups(Protocol):
         """Remove all groups that are empty and not in use, such as those of attempts that ended while no manager ran."""
 
     def close(self, in_use: InUse) -> None:
-        """Also remove the folder of this manager, unless there are groups left in it."""
+        """Do as `tidy`, and remove the folder of this manager unless groups are left in it."""
 
 
 class NoCgroups:
