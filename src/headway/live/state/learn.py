@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 
 from headway.core import events
-from headway.core.operations import (
-    credit,
-    set_costs,
-    set_displaced,
-    set_hold,
-    set_left,
-    set_min_runtime,
-    set_outcome,
-)
+from headway.core.operations import credit, set_costs, set_displaced, set_hold, set_left, set_min_runtime, set_outcome
 from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.live.rows import (

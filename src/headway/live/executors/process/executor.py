@@ -40,15 +40,7 @@ from headway.live.executors.common.environment import free_port, hook_environmen
 from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside, write_notice
 from headway.live.executors.common.progress import read_progress
 from headway.live.executors.common.whole_files import flush_folder, read, write
-from headway.live.executors.process.attempts import (
-    alive,
-    group_name,
-    last_sign,
-    lock,
-    signal_shim,
-    strays,
-    when,
-)
+from headway.live.executors.process.attempts import alive, group_name, last_sign, lock, signal_shim, strays, when
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.checks import checks
