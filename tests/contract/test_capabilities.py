@@ -87,7 +87,7 @@ def test_a_manager_notes_or_refuses_what_a_job_asks_for_in_vain(
 ) -> None:
     with serving(find_executor(executor_name, tmp_path), tmp_path) as manager:
         capabilities = manager._executor.capabilities
-        assert manager.enforced == capabilities.enforced
+        assert manager._state.enforced == capabilities.enforced
         notes = manager.notes_on(job_spec({"run": "true", "resources": {"memory": 1, "cpus": 1}}))
         for limit in ("memory", "cpus"):
             assert any(limit in note for note in notes) == (limit not in capabilities.enforced)

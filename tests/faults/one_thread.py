@@ -49,7 +49,7 @@ class OneThread(journals.Journal):
         if not machine.calm and machine.chance.random() < 0.02:
             machine.pass_time(machine.time + machine.chance.choice([0.01, 0.2, 2.0]))  # a slow disk
         if machine.time < machine.disk_full_until and not machine.calm:
-            done.set_exception(journals.failed(sqlite3.OperationalError("database or disk is full")))
+            done.set_exception(journals.journal_error(sqlite3.OperationalError("database or disk is full"), self.path))
             return done
         if not machine.calm and machine.crashes < MOST_CRASHES and machine.chance.random() < machine.odds:
             self._commit([journals._Work(write, None, done)])

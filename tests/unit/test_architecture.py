@@ -1,4 +1,4 @@
-"""The documents name files and functions that exist, and docs/architecture.md lists every room and the order of imports."""
+"""The documents name files and functions that exist, and docs/architecture.md lists every package and the order of imports."""
 
 import ast
 import re

@@ -250,7 +250,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name_and_what_only_bounds_a_job_is_
                 ask(spec, ME)
     bounded = {"run": "true", "resources": {"cpus": 4, "memory": 16}}
     view = until(manager, one(manager, **bounded))
-    loose = [f"resources.{name}" for name in ("cpus", "memory") if name not in manager.enforced]
+    loose = [f"resources.{name}" for name in ("cpus", "memory") if name not in manager._state.enforced]
     assert [note.partition(" ")[0] for note in view.notes] == loose
     assert manager.dry_run(job_spec(bounded), ME).notes == view.notes
     assert until(manager, one(manager, run="true")).notes == ()

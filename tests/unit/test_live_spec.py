@@ -8,7 +8,7 @@ from headway.job_state import JobState
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
 from headway.live.manager.outcome import Backoff, outcome
-from headway.live.rows import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker
+from headway.live.rows import CANCEL, HOLD, NO_BLOCKERS, PREEMPT, TIME_UP, Blocker
 from headway.live.state.records import Job, JobProgress
 
 
@@ -108,24 +108,24 @@ ENDS = {
 @pytest.mark.parametrize(
     ("asked", "end", "state", "blockers"),
     [
-        ("", "done", "COMPLETED", NOTHING),
-        ("", "bad", "FAILED", NOTHING),
+        ("", "done", "COMPLETED", NO_BLOCKERS),
+        ("", "bad", "FAILED", NO_BLOCKERS),
         ("", "lost", "", Blocker.RETRY_BACKOFF),
-        ("", "never", "", NOTHING),
+        ("", "never", "", NO_BLOCKERS),
         ("", "refused", "", Blocker.RETRY_BACKOFF),
-        (PREEMPT, "signalled", "", NOTHING),
-        (PREEMPT, "saved", "", NOTHING),
-        (PREEMPT, "done", "COMPLETED", NOTHING),  # it had ended before the signal
-        (PREEMPT, "bad", "FAILED", NOTHING),
-        (PREEMPT, "lost", "", NOTHING),
+        (PREEMPT, "signalled", "", NO_BLOCKERS),
+        (PREEMPT, "saved", "", NO_BLOCKERS),
+        (PREEMPT, "done", "COMPLETED", NO_BLOCKERS),  # it had ended before the signal
+        (PREEMPT, "bad", "FAILED", NO_BLOCKERS),
+        (PREEMPT, "lost", "", NO_BLOCKERS),
         (HOLD, "signalled", "", Blocker.HELD),
         (HOLD, "bad", "", Blocker.HELD),
         (HOLD, "never", "", Blocker.HELD),
         (HOLD, "refused", "", Blocker.HELD),
-        (HOLD, "done", "COMPLETED", NOTHING),
-        (CANCEL, "done", "CANCELLED", NOTHING),
-        (CANCEL, "lost", "CANCELLED", NOTHING),
-        (TIME_UP, "signalled", "TIMEOUT", NOTHING),
+        (HOLD, "done", "COMPLETED", NO_BLOCKERS),
+        (CANCEL, "done", "CANCELLED", NO_BLOCKERS),
+        (CANCEL, "lost", "CANCELLED", NO_BLOCKERS),
+        (TIME_UP, "signalled", "TIMEOUT", NO_BLOCKERS),
     ],
 )
 def test_what_an_end_means(asked: str, end: str, state: str, blockers: Blocker) -> None:

@@ -1,4 +1,4 @@
-"""What the manager measures since it started: times of decisions, rounds and commits, waits of jobs, and what went wrong."""
+"""Measurements since the manager started: times of decisions, rounds and commits, waits of jobs, and errors."""
 
 from bisect import bisect_left
 from collections import deque
@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-# Upper bounds in seconds. Decisions take 40 us to some ms, a commit about one turn of a disk, waits up to weeks.
+# Upper bounds in seconds. Decisions take 40 us to some ms, a commit about one rotation of a disk, waits up to weeks.
 QUICK: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5)
 WAITS: Final = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
-MOST_QUEUES: Final = 50  # names that people make up: the rest is counted together
+MOST_QUEUES: Final = 50  # users may invent names of queues: the waits of further queues are counted together
 OTHER_QUEUES: Final = "other"
-NO_QUEUE: Final = "default"  # of jobs that name none
+NO_QUEUE: Final = "default"  # the queue of jobs that name none
 KEPT: Final = 1000  # latest values, for percentiles
 MOST_ERRORS: Final = 20
 
@@ -29,14 +29,14 @@ class Histogram:
         self.latest: deque[float] = deque(maxlen=KEPT)
 
     def add(self, value: float) -> None:
-        """Count one more."""
+        """Count one value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
         self.latest.append(value)
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Return the number of values."""
         return sum(self.counts)
 
     def copied(self) -> "Histogram":
@@ -50,7 +50,7 @@ class Histogram:
         return both
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """(upper bound, values up to it), as Prometheus wants them."""
+        """Return pairs of an upper bound and the number of values up to it, as Prometheus expects."""
         buckets, so_far = [], 0
         for bound, count in zip([*map(str, self.bounds), "+Inf"], self.counts, strict=True):
             so_far += count
@@ -59,7 +59,7 @@ class Histogram:
 
 
 def folded(by_queue: Mapping[str, Count], public: Collection[str]) -> dict[str, Count]:
-    """The same for those who see only their own jobs: names that people made up for queues are counted together."""
+    """Return the counts with all queues that are not `public` added up as OTHER_QUEUES."""
     counts: dict[str, Count] = {}
     for name, count in by_queue.items():
         shown = name if name in public else OTHER_QUEUES
@@ -69,7 +69,7 @@ def folded(by_queue: Mapping[str, Count], public: Collection[str]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long something takes: all since the manager started, and percentiles of the latest."""
+    """Count and mean of all values of a histogram, and percentiles of the latest."""
 
     count: int
     mean_s: float
@@ -80,7 +80,7 @@ class Timing:
 
 
 def timing(of: Histogram) -> Timing:
-    """The numbers of a histogram that people look at."""
+    """Return the figures of a histogram for `headway health`."""
     latest, count = sorted(of.latest), of.count
     if not latest:
         return Timing(0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -90,7 +90,7 @@ def timing(of: Histogram) -> Timing:
 
 @dataclass(frozen=True, slots=True)
 class Mishap:
-    """Something that went wrong, when (seconds since 1970), and how often in a row."""
+    """An error: when it occurred last (seconds since 1970), and how often in a row."""
 
     time: float
     message: str
@@ -99,7 +99,7 @@ class Mishap:
 
 @dataclass(slots=True)
 class Measures:
-    """All of it. Written by the engine's thread."""
+    """All measurements. The engine's thread writes them."""
 
     rounds: Histogram = field(default_factory=lambda: Histogram(QUICK))
     commits: Histogram = field(default_factory=lambda: Histogram(QUICK))
@@ -107,16 +107,16 @@ class Measures:
     mishaps: deque[Mishap] = field(default_factory=lambda: deque(maxlen=MOST_ERRORS))
     errors: int = 0
     failing: set[str] = field(default_factory=set)  # parts of the manager that fail now, such as the webhook
-    behind_since: float | None = None  # when the oldest row that is not in the journal was written down
+    behind_since: float | None = None  # the time of the oldest row that is not in the journal
 
     def waited(self, queue: str, seconds: float) -> None:
-        """A job has started for the first time."""
+        """Count the wait of a job until its first start."""
         name = queue or NO_QUEUE
         name = name if name in self.waits or len(self.waits) < MOST_QUEUES else OTHER_QUEUES
         self.waits.setdefault(name, Histogram(WAITS)).add(seconds)
 
     def error(self, now: float, message: str) -> None:
-        """Something went wrong; the same again is counted."""
+        """Add an error, or count it if it repeats the last one."""
         self.errors += 1
         line = (message.strip().splitlines() or [""])[-1][:300]
         last = self.mishaps[-1] if self.mishaps else None

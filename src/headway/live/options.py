@@ -57,7 +57,7 @@ def _bytes(text: str, option: str = "") -> int:
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """A manager in the words of the command line."""
+    """The options of `headway serve`, as the command line has them."""
 
     cluster: Annotated[
         str | None,
@@ -171,28 +171,28 @@ class ServeOptions:
     @property
     def words(self) -> list[str]:
         """Return the words of the command line that give these options."""
-        given = [(option, getattr(self, name)) for name, option in options_of(ServeOptions).items()]
-        return [word for option, value in given if value != option.default for word in option.written(value)]
+        values = [(option, getattr(self, name)) for name, option in options_of(ServeOptions).items()]
+        return [word for option, value in values if value != option.default for word in option.written(value)]
 
     @property
     def folder(self) -> Path:
-        """The folder that the manager keeps its state in."""
+        """Return the data folder of the manager."""
         return data_folder(self.data)
 
     def find_executor(self) -> "Executor":
         """Return the executor. Refuse options that it cannot obey."""
         from headway.live.executors.registry import find_executor
 
-        found = find_executor(self.executor, self.folder)
-        found.capabilities.refuse(
+        executor = find_executor(self.executor, self.folder)
+        executor.capabilities.refuse(
             self.executor,
             hooks=bool(self.prolog or self.epilog),
             log_cap=self.log_cap is not None,
             process_limit=self.max_processes is not None,
         )
         if self.log_cap is not None:
-            found.cap_logs(_bytes(self.log_cap))
-        return found
+            executor.cap_logs(_bytes(self.log_cap))
+        return executor
 
     def site(self) -> "Site":
         """Return the site settings. The folder of the manager need not exist yet, so they name no fabric."""
@@ -210,7 +210,7 @@ class ServeOptions:
         )
 
     def serve_fabric(self) -> "ServedFabric | None":
-        """Return the fabric; what plans need is compiled meanwhile."""
+        """Return the fabric, and compile the code for collective plans in another thread."""
         if self.fabric is None:
             return None
         from headway.live.fabric.served import served
@@ -237,7 +237,7 @@ class ServeOptions:
         )
 
     def _nodes(self, executor: "Executor", site: "Site", note: Note) -> "Cluster":
-        """Return the nodes as declared, on one machine as the fabric has them, or as the executor finds them."""
+        """Return the declared nodes, else (on one machine) those of the fabric, else those that the executor discovers."""
         from headway.cluster.named import cluster
 
         if self.cluster is not None:
@@ -263,7 +263,7 @@ class ServeOptions:
         return queues
 
     def start_webhook(self, manager: "Manager", note: Note) -> "Webhook | None":
-        """Send changes of state from now on, if there is an address for them."""
+        """Start the webhook, if the options name one, and return it."""
         if self.webhook is None:
             return None
         from headway.live.notify.webhook import Webhook
@@ -287,7 +287,7 @@ class ServeOptions:
 
 
 def _program(path: Path | None, option: str) -> str:
-    """Return a program that can be run. It runs as the manager's user, so no other user may be able to change it."""
+    """Return the path of a program; refuse a program that other users could change, because it runs with the manager's rights."""
     if path is None:
         return ""
     program = path.absolute()

@@ -1,6 +1,6 @@
-"""The rows of the journal: their kinds, their fields, and in one table what each means for its job.
+"""The rows of the journal: their kinds, their fields, and one table of their meanings for jobs.
 
-`learn` (in the live loop and after a restart), the webhook, the trend, the timeline of a job and the dashboard all read the table.
+`learn` (in the live loop and after a restart), the webhook, the trend, the timeline of a job and the dashboard read the table.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from headway.reasons import BY_CODE
 ENGINE_KINDS: Final = {name: kind for kind, name in enumerate(NAMES)}  # facts and actions that the engine records
 # About a job. Asked: the reason of a stop under way has changed. Recalled: a retired job comes back, to be run again.
 ASKED, BLOCKED, PROGRESSED, RECALLED = "Asked", "Blocked", "Progressed", "Recalled"
-# About a node. Drained, Resumed: by an operator. Away, Back: by the executor. Taken: others use this number of its GPUs.
+# About a node. Drained, Resumed: by an operator. Away, Back: by the executor. Taken: a number of its GPUs is used outside Headway.
 DRAINED, RESUMED, AWAY, BACK, TAKEN = "Drained", "Resumed", "Away", "Back", "Taken"
 DISK_FULL, DISK_FREE = "DiskFull", "DiskFree"  # no node takes jobs while the disk is nearly full
 OPENED, CLOSING = "Opened", "Closing"  # from Closing until the next manager opens, no node takes jobs
 RESERVED, UNRESERVED = "Reserved", "Unreserved"  # an advance reservation that an operator made, and its end
-RETIRED = "Retired"  # ended jobs leave the memory, but for the last few
-SALVAGED = "Salvaged"  # rows between the previous row and this one are lost; only people read it
+RETIRED = "Retired"  # ended jobs leave the memory, except the last ones
+SALVAGED = "Salvaged"  # rows between the previous row and this one are lost; a note for people
 JOB_KINDS: Final = frozenset({ASKED, BLOCKED, PROGRESSED, RECALLED})
 NODE_KINDS: Final = frozenset({DRAINED, RESUMED, AWAY, BACK, TAKEN, DISK_FULL, DISK_FREE})
 MANAGER_KINDS: Final = frozenset({OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED})
@@ -35,7 +35,7 @@ BEFORE: Final = "before"  # of a row that changes the blockers of a job: its blo
 UNTIL: Final = "until"  # of Notify, Promise and Deferred: a time, null for infinity (core/tables/actions.py: ROW)
 AWAY_S: Final = "away"  # of a start or an end: seconds by which its report was late because no manager ran
 LATE: Final = "late"  # seconds since the engine was to be woken
-ARCHIVED: Final = "archived"  # of Ended: the row of the finished job was written before
+ARCHIVED: Final = "archived"  # of Ended: the table of finished jobs has the job already
 AWAY_SINCE: Final = "away_since"  # of Opened: when the manager before this one was last alive
 
 
@@ -49,7 +49,7 @@ class Blocker(IntFlag):
     NODE_DOWN = 16  # the cluster has become smaller than the job
 
 
-NOTHING: Final = Blocker(0)
+NO_BLOCKERS: Final = Blocker(0)
 BLOCKER_REASONS: Final = {blocker: str(blocker.name).lower() for blocker in Blocker}  # codes in `reasons.py`
 
 # Why a job is being stopped: preempted or migrated by the policy, at the request of a person, or at its time limit.

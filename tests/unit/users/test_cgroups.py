@@ -136,7 +136,7 @@ def launch(run: str, job: int = 1, **spec: object) -> Launch:
 
 
 def test_a_job_that_takes_too_much_memory_is_killed_and_told(watch: Watch) -> None:
-    if MEMORY not in watch.executor.enforced:
+    if MEMORY not in watch.executor.cgroups.enforced:
         pytest.skip(f"SKIPPED: {watch.executor.cgroups.about}")
     hungry = "python3 -c 'x = bytearray(300_000_000)'"
     watch.executor.start(launch(hungry, 1, resources={"memory": 0.1}))
@@ -156,7 +156,7 @@ def test_a_job_that_survives_the_death_of_its_process_says_so(tmp_path: Path) ->
     """Version 1 kills one process, version 2 all of them: either way the message says why."""
     manager = opened(tmp_path / "data")
     try:
-        if MEMORY not in manager.enforced:
+        if MEMORY not in manager._state.enforced:
             pytest.skip("SKIPPED: memory is not limited here")
         job = one(manager, run="python3 -c 'x = bytearray(300_000_000)'; exit 0", resources={"memory": 0.1})
         view = finished(manager, job)
@@ -170,7 +170,7 @@ def test_a_job_that_survives_the_death_of_its_process_says_so(tmp_path: Path) ->
 
 
 def test_a_fork_bomb_stops_neither_the_manager_nor_other_jobs(watch: Watch, tmp_path: Path) -> None:
-    if PROCESSES not in watch.executor.enforced:
+    if PROCESSES not in watch.executor.cgroups.enforced:
         pytest.skip(f"SKIPPED: {watch.executor.cgroups.about}")
     watch.executor.start(replace(launch(f"exec python3 -c '{BOMB}'", 1), max_processes=50))
     watch.until(STARTED, 1)
@@ -247,6 +247,6 @@ def test_what_is_not_enforced_is_said(tmp_path: Path) -> None:
     assert executor.warnings()[0].startswith(
         "not enforced: memory of jobs, cpus of jobs, processes of jobs; no cgroups are mounted"
     )
-    assert executor.enforced == frozenset()
+    assert executor.cgroups.enforced == frozenset()
     executor.cgroups = CgroupsV1({name: tmp_path / name for name in ("memory", "cpu", "freezer")})
     assert executor.warnings() == ["not enforced: processes of jobs; cgroups v1 with cpu, freezer, memory"]

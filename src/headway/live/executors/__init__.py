@@ -42,14 +42,12 @@ class Launch:
     max_processes: int | None = None  # processes and threads at once; None: a default
     journal: str = ""  # the identity of the journal that the attempt belongs to
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that only this job uses
-    files: dict[str, str] = field(
-        default_factory=dict
-    )  # name and text, to be written to its folder: its slice of a fabric
+    files: dict[str, str] = field(default_factory=dict)  # by name: files of its slice of a fabric, for its folder
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """When something happened on a machine: its monotonic clock during a boot, and its wall clock, which people may set."""
+    """A time on one machine: by the monotonic clock of a boot, and by the wall clock, which people may set."""
 
     boot: str
     monotonic: float
@@ -58,19 +56,19 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that happened to an attempt."""
+    """A report about an attempt: it has started, ended, or made progress."""
 
-    what: str
+    what: str  # STARTED, ENDED or PROGRESSED
     job: int
     attempt: int
     exit_code: int | None = None
     signalled: bool = False  # the attempt was asked to stop before it ended
-    lost: bool = False  # its outcome is unknown: the machine or its shim died
-    never_ran: bool = False  # lost before any rank was started
+    lost: bool = False  # its outcome is unknown: the machine or the shim died
+    never_ran: bool = False  # it ended before any rank was started
     refused: bool = False  # the machine could not start it: no memory, no disk
     message: str = ""
     progress: JobProgress | None = None
-    at: Stamp | None = None  # when it happened; None: when it is reported
+    at: Stamp | None = None  # None: when it is reported
     trouble: str = ""  # another error, for the operator
 
 
@@ -208,21 +206,21 @@ class Executor(ABC):
         """Keep at most this much of each log; called only if the capability `log_cap` is declared."""
 
     def node_reports(self) -> list[NodeReport]:
-        """Return how all nodes are, if that has changed since the last call; otherwise nothing."""
+        """Return the state of all nodes if one has changed since the last call; otherwise nothing."""
         return []
 
     def remarks(self) -> list[str]:
-        """Return what people should know while jobs wait, one remark each."""
+        """Return remarks that `explain` adds for every waiting job, such as an outage."""
         return []
 
     def strays(self) -> list[str]:
-        """Return attempts that run though no journal knows them, each as one line for the operator."""
+        """Return the attempts that run and that no journal has, one line each for the operator."""
         return []
 
     def checks(self) -> list[Finding]:
-        """Return what the executor can and cannot do on this machine, for `headway doctor`. It is not open; change nothing."""
+        """Return findings about this machine for `headway doctor`. The executor is not open; change nothing."""
         return []
 
     def warnings(self) -> list[str]:
-        """Return what the operator should know after `open`, one line each."""
+        """Return warnings for the operator after `open`, one line each."""
         return []

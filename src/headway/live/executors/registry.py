@@ -16,13 +16,13 @@ COMMON = "common"  # parts that executors share
 
 
 def executor_names() -> list[str]:
-    """The executors that come with Headway."""
+    """Return the names of the executors that come with Headway."""
     packages = {module.name for module in pkgutil.iter_modules(executors.__path__) if module.ispkg}
     return sorted(packages - {COMMON})
 
 
 def find_executor(spec: str, data: Path) -> Executor:
-    """The executor of this name, made for a data folder. A folder's package holds its class under the name `EXECUTOR`.
+    """Return the executor of this name for a data folder. Its package has the class under the name `EXECUTOR`.
 
     Options follow the name, as in `slurm?partition=gpu`; a class that takes none refuses them.
     """
@@ -43,6 +43,6 @@ def find_executor(spec: str, data: Path) -> Executor:
         executor: Executor = make(data, options) if options else make(data)
     except HeadwayError:
         raise
-    except Exception as error:  # one from outside may raise anything
+    except Exception as error:  # a class from outside may raise anything
         raise BadInput(f"executor {name!r}: {kind.__name__}(data) failed: {raised(error, __file__)}") from None
     return executor

@@ -15,10 +15,10 @@ from headway.network.certificates.verify import Holding, holdings
 
 
 class SliceLedger:
-    """Who holds which GPUs and links by certificate. Used by the engine's thread alone."""
+    """The GPUs and links that jobs hold by certificate. Only the engine's thread uses it."""
 
     def __init__(self, served: ServedFabric, running: Iterable[tuple[int, tuple[int, ...], Links]] = ()) -> None:
-        """Jobs that an earlier manager started hold what they have: it was checked then, and the journal says the same."""
+        """Enter the jobs that run already. An earlier manager has checked their certificates."""
         self._served = served
         self._holder: dict[Holding, str] = {}
         self._held: dict[int, list[Holding]] = {}  # by job
@@ -27,10 +27,10 @@ class SliceLedger:
                 self._hold(job, holdings(served.certificate(gpus, links).as_json()))
 
     def admit(self, job: int, slice_of_job: Slice) -> None:
-        """Take the certificate of a start; BadInput with the verifier's reason if it is not accepted."""
+        """Enter the slice of an attempt that starts; BadInput with the reason if the verifier refuses its certificate."""
         self.give_back(job)
         if slice_of_job.certificate is None:
-            return  # it shares links, and nothing is promised to it
+            return  # the job shares its links
         content, name = json.loads(slice_of_job.text), _name(job)
         try:
             admitted([(name, content)], self._served.fabric, in_force=self._holder)
@@ -39,12 +39,12 @@ class SliceLedger:
         self._hold(job, holdings(content))
 
     def give_back(self, job: int) -> None:
-        """The job holds nothing any more."""
-        for one in self._held.pop(job, ()):
-            del self._holder[one]
+        """Remove the GPUs and links of a job."""
+        for holding in self._held.pop(job, ()):
+            del self._holder[holding]
 
-    def _hold(self, job: int, things: list[Holding]) -> None:
-        self._held[job] = [one for one in things if one not in self._holder]
+    def _hold(self, job: int, all_holdings: list[Holding]) -> None:
+        self._held[job] = [holding for holding in all_holdings if holding not in self._holder]
         self._holder |= dict.fromkeys(self._held[job], _name(job))
 
 

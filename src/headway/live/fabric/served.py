@@ -1,4 +1,4 @@
-"""The fabric of a served cluster, where an operator gives it, with the key that certificates are signed with.
+"""The fabric of a served cluster, with the key that signs certificates.
 
 Servers of the fabric are the nodes of the cluster in the same order.
 """
@@ -20,13 +20,13 @@ from headway.network.routes.inventory import Inventory
 from headway.network.sharing.patterns import Pattern
 from headway.sim.network_files import load_fabric, read_inventory
 
-KEY_FILE = "fabric.key"  # in the data folder; its public half beside it, for whoever verifies
-REMEMBERED = "fabric"  # the name in the journal of what a data folder's links are links of
+KEY_FILE = "fabric.key"  # in the data folder, beside the public key that verifies certificates
+REMEMBERED = "fabric"  # name in `meta`: the mark of the fabric whose links the journal has
 Links = tuple[tuple[int, int], ...]  # (leaf, a bit per spine)
 
 
 def fabric_of(name: str) -> Fabric:
-    """The fabric of this name or file; one whose links can be reserved."""
+    """Return the fabric of this name or file; BadInput if its links cannot be reserved."""
     fabric = load_fabric(name)
     if fabric.kind != "leaf-spine" or fabric.ocs is not None:
         kind = f"{fabric.kind} with optical switches" if fabric.ocs else fabric.kind
@@ -37,7 +37,7 @@ def fabric_of(name: str) -> Fabric:
 
 
 def with_fabric(cluster: Cluster, fabric: Fabric) -> Cluster:
-    """The cluster with its leaves and links."""
+    """Return the cluster with the leaves and links of a fabric."""
     if fabric.servers != len(cluster.nodes) or set(cluster.gpus) != {fabric.gpus_per_server}:
         raise BadInput(
             f"fabric {fabric.name} has {fabric.servers} servers of {fabric.gpus_per_server} GPUs, the cluster {cluster.name} "
@@ -49,14 +49,14 @@ def with_fabric(cluster: Cluster, fabric: Fabric) -> Cluster:
 
 @dataclass(frozen=True)
 class ServedFabric:
-    """A fabric, the private key that certificates are signed with, and the operator's names and addresses, where there are any."""
+    """A fabric, the private key that signs certificates, and the operator's names and addresses (None: generated ones)."""
 
     fabric: Fabric
     key: bytes | None = None
     inventory: Inventory | None = None
 
     def certificate(self, gpus: tuple[int, ...], links: Links) -> Certificate:
-        """What a job holds, for `headway fabric verify` and `headway fabric routes`."""
+        """Return the certificate of a job's GPUs and links."""
         taken = np.zeros(self.fabric.groups, np.uint64)
         for leaf, mask in links:
             taken[leaf] = mask
@@ -64,29 +64,29 @@ class ServedFabric:
         return issue_leaf_spine(self.fabric, gpus, taken, width, Pattern("ring"))
 
     def spans(self, gpus: tuple[int, ...]) -> bool:
-        """Whether these GPUs are below more than one leaf."""
+        """Return whether these GPUs are below more than one leaf."""
         return len({int(self.fabric.leaf_of_gpu[gpu]) for gpu in gpus}) > 1
 
     def mark(self, cluster: Cluster) -> str:
-        """What the links in a journal mean: another fabric, or other nodes, have another mark."""
+        """Return a mark of the fabric and the nodes, to notice that the links in a journal are those of another fabric."""
         text = json.dumps([describe(self.fabric), cluster.nodes], sort_keys=True)
         return f"{self.fabric.name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def served(name: str, data: Path, inventory: Path | None = None) -> ServedFabric:
-    """The fabric of a data folder; the first manager there makes the key."""
+    """Return the fabric for a data folder; create its key if there is none."""
     fabric, key = fabric_of(name), data / KEY_FILE
-    hall = read_inventory(inventory) if inventory else None
-    if hall and hall.fabric != fabric:
-        raise BadInput(f"{inventory} is of fabric {hall.fabric.name}, which is not {name}")
+    addresses = read_inventory(inventory) if inventory else None
+    if addresses and addresses.fabric != fabric:
+        raise BadInput(f"{inventory} is of fabric {addresses.fabric.name}, which is not {name}")
     if not key.exists():
         data.mkdir(parents=True, exist_ok=True, mode=0o711)
         make_keys(key)
-    return ServedFabric(fabric, read_private_key(key), hall)
+    return ServedFabric(fabric, read_private_key(key), addresses)
 
 
 def check_same(before: str | None, now: str) -> None:
-    """Refuse a data folder whose journal speaks of the links of another fabric than now (both by their marks; empty: of none)."""
+    """Refuse a data folder whose journal has links of another fabric. Both are marks; empty: no links, None: a new journal."""
     if before is not None and before != now:
         had, have = (f"links of {text.partition(' ')[0]}" if text else "no links" for text in (before, now))
         other = " (its nodes or its links are others than before)" if had == have else ""

@@ -1,6 +1,6 @@
-"""What an attempt on a fabric is given: a signed certificate of its slice, the routes that enforce it, and its collective plan.
+"""The slice of an attempt on a fabric: a signed certificate, the routes that enforce it, and a collective plan.
 
-All of it follows from the places and links in the journal, so any manager gives the same answer, also after a crash.
+All follow from the places and links in the journal, so every manager computes the same, also after a crash.
 """
 
 import json
@@ -26,14 +26,14 @@ CERTIFICATE, ROUTES, UNDO, PLAN = "certificate.json", "routes.sh", "routes-undo.
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one attempt holds of the fabric."""
+    """The part of the fabric that one attempt holds."""
 
     certificate: Certificate | None  # None: it shares links with other jobs
     text: str  # of the certificate, signed
     plan: str  # of its collectives, as JSON; empty: none was asked for, or there is nothing to plan
 
     def view(self) -> dict[str, Any]:
-        """As `show` and the API give it."""
+        """Return the slice as the API and `headway show` give it."""
         content = json.loads(self.text) if self.text else {"links": [], "routing": {}, "patterns": []}
         return {
             "isolated": self.certificate is not None,
@@ -47,7 +47,7 @@ class Slice:
 
 
 def slice_of(served: ServedFabric, spec: JobSpec, gpus: tuple[int, ...], links: Links) -> Slice:
-    """The slice of a job on these GPUs, in the order of ranks, with these links."""
+    """Return the slice of a job on these GPUs, in the order of ranks, with these links."""
     network = own_network(served.fabric, gpus)
     asked = spec.collective.schedule
     plan = _plan(network, asked, int(spec.collective.size)) if network and asked != "none" else ""
@@ -58,24 +58,24 @@ def slice_of(served: ServedFabric, spec: JobSpec, gpus: tuple[int, ...], links: 
 
 
 def files_of(served: ServedFabric, slice_of_job: Slice) -> dict[str, str]:
-    """The files of an attempt's folder: for `fabric verify`, for the operator, and for the job."""
+    """Return files for an attempt's folder by name: the certificate, scripts for its routes, and the plan."""
     files = {PLAN: slice_of_job.plan} if slice_of_job.plan else {}
     if slice_of_job.certificate is None:
         return files
-    hall = served.inventory or planned(served.fabric)
+    inventory = served.inventory or planned(served.fabric)
     files[CERTIFICATE] = slice_of_job.text
     for name, undo in ((ROUTES, False), (UNDO, True)):
         try:
-            files[name] = render(slice_of_job.certificate, hall, "linux", undo=undo)
+            files[name] = render(slice_of_job.certificate, inventory, "linux", undo=undo)
         except BadInput as error:  # an inventory that lacks something: the job runs, and the file says what is missing
             files[name] = f"# {error}\nexit 1\n"
     return files
 
 
 def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
-    """The network that a job has to itself: inside its servers, and between them, where every GPU has a NIC and a link of its own.
+    """Return the network of a job alone: inside its servers, and between them with a NIC and a link for every GPU.
 
-    GPUs that are spread unevenly see one network, at the speed of the NICs. None: there is one GPU, and nothing to send.
+    If the GPUs are spread unevenly, it is one network at the speed of the NICs. None: the job has one GPU.
     """
     by_server = Counter(gpu // fabric.gpus_per_server for gpu in gpus)
     each, even = len(gpus) // len(by_server), len(set(by_server.values())) == 1
@@ -88,13 +88,13 @@ def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
 
 @lru_cache(256)
 def _plan(network: Topology, scheduler: str, size_bytes: int) -> str:
-    """The plan of an all-reduce; jobs of one shape share it."""
+    """Return the plan of an all-reduce as JSON; jobs of the same shape share it."""
     chunks = min(DEFAULT_CHUNKS, size_bytes)
     return plan_to_json(schedule(network, size_bytes, scheduler=scheduler, chunks=chunks).plan)
 
 
 def prepare_planning() -> None:
-    """Compile what plans need, so that no job waits for it."""
+    """Compile the code for collective plans, so that no job waits for it."""
     network = Topology("small", (Dimension(DimensionKind.SWITCH, 2, 100.0), Dimension(DimensionKind.SWITCH, 2, 100.0)))
     for scheduler in ("themis", "best"):
         _plan(network, scheduler, 1 << 20)

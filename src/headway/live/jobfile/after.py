@@ -24,7 +24,7 @@ class Need:
 
 
 def read_need(value: Any) -> Any:
-    """A need as it is kept: a number, `any:12`, `notok:12` or `singleton`."""
+    """Return a dependency as the journal stores it: a number, `any:12`, `notok:12` or `singleton`; ValueError for other text."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(HOW)
     text = str(value).strip().lower()
@@ -38,7 +38,7 @@ def read_need(value: Any) -> Any:
 
 
 def as_need(stored: int | str) -> Need:
-    """What a kept value (other than singleton) says."""
+    """Return the meaning of a stored dependency other than `singleton`."""
     if isinstance(stored, int):
         return Need(OK, stored)
     kind, _, number = stored.partition(":")

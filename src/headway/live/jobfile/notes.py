@@ -1,20 +1,20 @@
-"""Which fields of a job file are obeyed: one that would change how a job runs is refused by name, one that only bounds it is noted."""
+"""Fields that cannot be obeyed: a field that changes how a job runs is refused by name, a field that only limits it is noted."""
 
 import re
 
 from headway.errors import wrong_field
 from headway.live.jobfile.spec import JobSpec
 
-# Of any machine. Numbers beyond cannot be told to the kernel, nor to Slurm.
+# Beyond any machine; the kernel and Slurm do not accept larger numbers.
 MOST = {"cpus": 1e6, "memory": 1e9}
-# What `output` may hold in place of which job it is of (executors/common/environment.py); a number between pads with zeros.
+# Patterns that `output` may hold (executors/common/environment.py: output_path); a number after % pads with zeros.
 PATTERN = re.compile(r"%(\d*)(.?)", re.DOTALL)
 PATTERNS = "%jAabxutnN"
 NO_FABRIC = "needs a fabric, and none is known here (headway serve --fabric)"
 
 
 def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = False) -> None:
-    """Refuse fields that would change how the job runs but cannot be obeyed here: limits of machines, links, checkpoint intervals."""
+    """Refuse fields that change how the job runs and cannot be obeyed. `isolates`: the placement reserves links of the fabric."""
     for name, most in MOST.items():
         if (asked := getattr(spec.resources, name) or 0.0) * spec.groups > most:
             raise wrong_field(
@@ -39,11 +39,11 @@ def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = Fal
 
 
 def notes_on(spec: JobSpec, enforced: frozenset[str] = frozenset(), has_queues: bool = False) -> tuple[str, ...]:
-    """What is accepted but changes nothing, one sentence each; `enforced` names the bounds that hold here."""
-    bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) and name not in enforced]
+    """Return one sentence for each field that is accepted and has no effect. `enforced` has the limits that are enforced here."""
+    limits = [name for name in ("cpus", "memory") if getattr(spec.resources, name) and name not in enforced]
     notes = [
         f"resources.{name} is not enforced here: the executor sets no such limit, and the job may use more"
-        for name in bounds
+        for name in limits
     ]
     if spec.queue and not has_queues:
         notes.append(

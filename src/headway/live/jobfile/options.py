@@ -1,7 +1,7 @@
 """The options of `headway submit` that set a field of a job file, by the path of that field.
 
-Each is declared once. `spec.py` takes the description and the range of the field from here, so the API describes it in the same words; the
-command line makes its options. This module does not load pydantic, which every command would wait for.
+Each is declared once. `spec.py` takes the description and the range of the field from here, and so does the API; the command line makes its
+options. This module does not load pydantic, which would slow down every command.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Batch scripts as people have them: the `#SBATCH` lines of a script, read as the fields of a job.
+"""Batch scripts: the `#SBATCH` lines of a script become the fields of a job.
 
-Only the lines before the first command count, as in Slurm. An option that has a meaning here is used; one that has none (accounts, mail,
-output files) is named in the notes, so that nothing is dropped silently; one that would change how the job runs is refused by name.
+Only the lines before the first command count, as in Slurm. An option without an effect here (accounts, mail) is named in the notes. An
+option that would change how the job runs, and cannot be obeyed, is refused by name.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 @dataclass(slots=True)
 class Script:
-    """What a script asks for: the fields of a job file, and notes on what has no effect."""
+    """The fields of a job file, and notes on options without an effect."""
 
     fields: dict[str, Any]
     notes: list[str] = field(default_factory=list)
 
 
 def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
-    """Read a script as a job. Its text is kept with the job: later edits of the file change nothing."""
+    """Return the job of a script. It contains the text of the script, so later edits of the file do not change it."""
     try:
         text = read_file(path, MOST_SCRIPT_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
@@ -78,7 +78,7 @@ def _interpreter(path: Path, text: str) -> list[str]:
 
 
 def _options(text: str, where: str) -> list[tuple[str, str]]:
-    """The options of one line: `--name=value`, `--name value`, `-n value`, `-nvalue`; a comment ends it."""
+    """Return the options of one line: `--name=value`, `--name value`, `-n value`, `-nvalue`; a comment ends it."""
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:
@@ -130,7 +130,7 @@ def _apply(script: Script, option: str, value: str, where: str) -> None:
 
 
 def _export(script: Script, value: str, where: str) -> None:
-    """`ALL`, `NONE` or `NAME=value,...`; what a job gets of the submitting shell's environment is fixed here."""
+    """Apply `ALL`, `NONE` or `NAME=value,...`. A job never inherits the environment of the submitting shell."""
     for part in value.split(","):
         name, equals, content = part.partition("=")
         if equals:
@@ -149,7 +149,7 @@ def _whole(value: str, where: str) -> int:
 
 
 def time_limit_s(value: str, where: str) -> float:
-    """Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
+    """Return the seconds of minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]."""
     if not re.fullmatch(r"(\d{1,9}-)?\d{1,9}(:\d{1,9}){0,2}", value, re.ASCII):
         raise BadInput(f"{where}: {value!r} is not a time: write minutes, h:m:s, or days-hours")
     days, dash, rest = value.rpartition("-")
@@ -161,7 +161,7 @@ def time_limit_s(value: str, where: str) -> float:
 
 
 def memory_gb(value: str, where: str) -> float:
-    """Slurm's memory of a node in GB; without a unit it counts megabytes."""
+    """Return Slurm's memory of a node in GB; without a unit the value is in megabytes."""
     match = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", value, re.ASCII | re.IGNORECASE)
     if not match:
         raise BadInput(f"{where}: {value!r} is not a size of memory: write 64G or 64000M")
@@ -170,7 +170,7 @@ def memory_gb(value: str, where: str) -> float:
 
 
 def _after(value: str, where: str) -> list[int | str]:
-    """`afterok:1:2,afterany:3,singleton`: all of them must come true."""
+    """Return the dependencies of `afterok:1:2,afterany:3,singleton`: the job waits for all."""
     needs: list[int | str] = []
     for part in value.split(","):
         kind, *numbers = part.split(":")
@@ -188,7 +188,7 @@ KINDS = {"afterok": OK, "afterany": ANY, "afternotok": NOTOK}
 
 
 def _features(value: str, where: str) -> list[str]:
-    """`ib&nvlink`: all of them; `ib|roce`: one of them; `nvlink&(ib|roce)`: both kinds. Counts and brackets of Slurm are not known here."""
+    """Return the features of `ib&nvlink` (both), `ib|roce` (one of them) or `nvlink&(ib|roce)`. Slurm's counts and brackets are refused."""
     parts = [value] if re.fullmatch(r"[A-Za-z0-9_.:+|-]+", value) else re.split(r"[&,]", value)
     word, one_of = r"[A-Za-z0-9_.:+-]+", r"\(WORD(?:\|WORD)*\)"
     kinds = re.compile(f"{word}|{one_of.replace('WORD', word)}" + (rf"|{word}(?:\|{word})*" if len(parts) == 1 else ""))
@@ -199,7 +199,7 @@ def _features(value: str, where: str) -> list[str]:
 
 
 def _signal(value: str, where: str) -> dict[str, Any]:
-    """`[B:]SIGNAL[@seconds]`: the warning that a job gets before it loses its GPUs."""
+    """Return the preemption signal and grace of `[B:]SIGNAL[@seconds]`."""
     name, _, lead = value.removeprefix("B:").partition("@")
     with contextlib.suppress(ValueError):
         name = signal.Signals(int(name)).name
@@ -216,13 +216,13 @@ class Typed:
 
 
 def _gpus(value: str, where: str) -> Typed:
-    """`4` or `a100:4`."""
+    """Return the GPUs of `4` or `a100:4`."""
     kind, _, count = value.rpartition(":")
     return Typed(_whole(count, where), kind)
 
 
 def _gres(value: str, where: str) -> Typed:
-    """`gpu`, `gpu:4`, `gpu:a100` or `gpu:a100:4`."""
+    """Return the GPUs of `gpu`, `gpu:4`, `gpu:a100` or `gpu:a100:4`."""
     kind, *rest = value.split(":")
     if kind != "gpu" or len(rest) > 2:
         raise BadInput(f"{where}={value}: only gpu is known here, such as --gres=gpu:4 or --gres=gpu:a100:4")
@@ -231,7 +231,7 @@ def _gres(value: str, where: str) -> Typed:
 
 
 def _set_type(fields: dict[str, Any], kind: str, where: str) -> None:
-    """Note the type of GPUs that was asked for; two that differ are refused."""
+    """Set the type of GPUs; refuse a second, different type."""
     if kind and fields.setdefault("type", kind) != kind:
         raise BadInput(f"{where}: the job asks for GPUs of type {fields['type']} and of type {kind}: leave one out")
 
@@ -240,7 +240,7 @@ def _text(value: str, where: str) -> str:
     return value
 
 
-# What an option sets, and how its value is read. Most are fields of a job file; `_settle` makes such of the rest.
+# The field that an option sets, and the function that reads its value. `_settle` turns fields that no job file has into others.
 FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "job-name": ("name", _text),
     "nodes": ("num_nodes", _whole),
@@ -270,7 +270,7 @@ FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 
 
 def _settle(fields: dict[str, Any], path: Path) -> None:
-    """Turn totals into numbers per node, and work out the resources of a node, whichever way they were asked for."""
+    """Turn totals and numbers per GPU or task into `num_nodes`, `tasks_per_node` and the resources of a node."""
     _settle_nodes(fields, path)
     nodes = max(1, fields.get("num_nodes", 1))
     for total, per_node in (("ntasks", "tasks_per_node"), ("gpus", "gpus")):
@@ -298,7 +298,7 @@ def _settle(fields: dict[str, Any], path: Path) -> None:
 
 
 def _settle_nodes(fields: dict[str, Any], path: Path) -> None:
-    """As many nodes as tasks in all and on each of them make, where both are given."""
+    """Set `num_nodes` from --ntasks and --ntasks-per-node if both are given."""
     if "ntasks" not in fields or "tasks_per_node" not in fields:
         return
     total, each = fields.pop("ntasks"), fields["tasks_per_node"]
@@ -309,7 +309,7 @@ def _settle_nodes(fields: dict[str, Any], path: Path) -> None:
 
 
 def _settle_gpus(fields: dict[str, Any], path: Path) -> None:
-    """The GPUs of a node, whichever way they were asked for."""
+    """Set `accelerators`, the GPUs of a node, from any of the four options for GPUs."""
     if "gpus-per-task" in fields:
         fields["gpus-per-task"] *= fields.get("tasks_per_node", 1)
     asked = {name: fields.pop(name) for name in ("gpus", "gpus-per-node", "gpus-per-task", "gres") if name in fields}

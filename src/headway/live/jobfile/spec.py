@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _time(value: Any) -> Any:
-    """`15m` or a number of seconds."""
+    """Return the seconds of `15m` or of a number."""
     if isinstance(value, bool):
         raise ValueError("a time is a number and a unit, such as 15m")
     try:
@@ -35,14 +35,14 @@ def _time(value: Any) -> Any:
 
 
 def _gigabytes(value: Any) -> Any:
-    """A number of GB; says so where a unit is written."""
+    """Return a number of GB; refuse a unit."""
     if isinstance(value, str) and not re.fullmatch(r"[0-9.]+", value):
         raise ValueError("is a number of GB, such as 64 or 0.5: leave the unit out")
     return value
 
 
 def _bytes(value: Any) -> Any:
-    """`250MB`, or a number of bytes."""
+    """Return the bytes of `250MB` or of a number."""
     try:
         return size_bytes(value) if isinstance(value, str) else value
     except BadInput as error:
@@ -50,7 +50,7 @@ def _bytes(value: Any) -> Any:
 
 
 def _min_runtime(value: Any) -> Any:
-    """Return `auto`, or a time in seconds."""
+    """Return `auto`, or the seconds of a time."""
     if value is None or value == "auto":
         return value
     if not isinstance(value, str | int | float):
@@ -91,7 +91,7 @@ def _signal(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Text that can go into an argument or an environment variable."""
+    """Return text that can be an argument or an environment variable; refuse other text."""
     if isinstance(value, str) and "\0" in value:
         raise ValueError("text must not hold a zero byte")
     if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
@@ -133,7 +133,7 @@ class Resources(_Part):
 
 
 class Network(_Part):
-    """Which links the job wants for itself."""
+    """Links that are reserved for the job."""
 
     isolation: Literal["none", "vclos", "ocs-vclos"] = "none"
 
@@ -148,7 +148,7 @@ class Collective(_Part):
 
 
 class Preemption(_Part):
-    """How the job is asked to stop, how long it may take, and how long it runs before (default: as its queue, then as the manager says)."""
+    """Signal, grace and minimum run time of the job. The minimum run time defaults to its queue's, then to the manager's."""
 
     signal: Annotated[str, BeforeValidator(_signal)] = "SIGTERM"
     grace: Annotated[
@@ -162,14 +162,14 @@ class Preemption(_Part):
 
 
 class Checkpoint(_Part):
-    """Where the job saves its state, and how often."""
+    """The folder of the job's checkpoints, and their interval."""
 
     dir: Annotated[Short, _option("checkpoint.dir")]
     interval: Time | None = None
 
 
 class Retry(_Part):
-    """What is tried again. The default follows Slurm: a job whose node failed is run again, one that failed by itself is not."""
+    """When a job is run again. The default follows Slurm: after a failure of its node, not after a failure of its own."""
 
     on: tuple[Literal["failure", "node_failure"], ...] = ("node_failure",)
     max: Annotated[int, Field(ge=0, le=1000)] = 3
@@ -222,47 +222,47 @@ class JobSpec(_Part):
 
     @property
     def gpus(self) -> int:
-        """GPUs of all nodes together."""
+        """Return the GPUs of all nodes together."""
         return self.groups * self.resources.accelerators
 
     @property
     def groups(self) -> int:
-        """Groups of ranks: one per node, or one if the placement chooses the nodes."""
+        """Return the number of groups of ranks: one per node, or one if the placement chooses the nodes."""
         return self.num_nodes or 1
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The jobs it waits for by number, and how each must end."""
+        """Return the dependencies on jobs by number, and how each must end."""
         return tuple(as_need(need) for need in self.after if need != SINGLETON)
 
     @property
     def singleton(self) -> bool:
-        """Whether it waits for all earlier jobs of its user and name."""
+        """Return whether the job waits for all earlier jobs of its user and name."""
         return SINGLETON in self.after
 
     @property
     def tasks(self) -> int:
-        """Ranks on each node."""
+        """Return the ranks on each node."""
         return self.resources.accelerators if self.tasks_per_node == "gpu" else self.tasks_per_node
 
     @property
     def ranks(self) -> int:
-        """Ranks of all nodes together."""
+        """Return the ranks of all nodes together."""
         return self.groups * self.tasks
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """What each rank executes."""
+        """Return the command that each rank executes."""
         return self.command or ("/bin/sh", "-c", self.run)
 
     @property
     def may_preempt(self) -> bool:
-        """Whether it may be preempted. A job without checkpoints would start from zero each time: it says so if it may."""
+        """Return whether the job may be preempted; by default only if it saves checkpoints, else it would start from zero."""
         return self.checkpoint is not None if self.preemptible is None else self.preemptible
 
 
 def array_tasks(text: str) -> tuple[list[int], int | None]:
-    """The indices of `0-9,20-40:5%4` in order, and how many may be active at once (None: all)."""
+    """Return the indices of `0-9,20-40:5%4` in order, and how many may be active at once (None: all)."""
     if not _ARRAY.fullmatch(text):
         such = "0-99, 1,3,5-7, 0-99:5 for every fifth, or 0-99%8 for 8 at once"
         raise ValueError(f"{text!r} is not an array: write indices such as {such}")
@@ -282,5 +282,5 @@ def array_tasks(text: str) -> tuple[list[int], int | None]:
 
 
 def job_spec(content: Any, where: str = "job") -> JobSpec:
-    """Check what a person wrote; the first problem in one line that names the field."""
+    """Return the job of a mapping; BadInput names the first wrong field in one line."""
     return check_content(content, JobSpec, where, "job")

@@ -37,11 +37,11 @@ class Aftermath:
 
     def steps(self, state: ClusterState, now: float) -> Steps:
         """Yield the steps that bring the jobs to their states."""
-        for number, past in self.ended.items():
-            job, final = state.jobs[number], past.job.final
+        for number, archive in self.ended.items():
+            job, final = state.jobs[number], archive.job.final
             if job.final is None and final is not None:
-                at = max(past.job.ended or now, job.started or 0.0)
-                data = {"exit_code": past.job.exit_code, "message": past.job.message, "at": at, ARCHIVED: True}
+                at = max(archive.job.ended or now, job.started or 0.0)
+                data = {"exit_code": archive.job.exit_code, "message": archive.job.message, "at": at, ARCHIVED: True}
                 yield from ended(state, job, final, data)
         for number in sorted(self.held):
             job = state.jobs[number]
@@ -50,7 +50,7 @@ class Aftermath:
                     yield Event(STOPPED, job.row)
                 yield from block(state, job, Blocker.HELD, message=HELD_MESSAGE)
 
-    def written(self, journal: Journal, done: Future[None]) -> None:
+    def forget(self, journal: Journal, done: Future[None]) -> None:
         """Forget the loss, once the steps that follow from it are on disk."""
         if not done.exception():
             with contextlib.suppress(JournalFailed):
@@ -62,24 +62,24 @@ def aftermath(state: ClusterState, journal: Journal) -> Aftermath | None:
     pending = json.loads(journal.meta(PENDING) or "null")
     if not pending:
         return None
-    over: dict[int, Archived] = {}
+    ends: dict[int, Archived] = {}
     held: set[int] = set()
     for job in state.by_row:
         if job.final is not None:
             continue
-        past = journal.read(lambda connection, number=job.id: archived(connection, number))  # type: ignore[misc]
-        if past is not None and (past.job.ended or 0.0) >= pending["since"]:
-            over[job.id] = past
-        elif _attempts(journal.path.parent, job.id) > state.attempt(job):
+        archive = journal.read(lambda connection, number=job.id: archived(connection, number))  # type: ignore[misc]
+        if archive is not None and (archive.job.ended or 0.0) >= pending["since"]:
+            ends[job.id] = archive
+        elif _last_attempt(journal.path.parent, job.id) > state.attempt(job):
             held.add(job.id)
     newly_held = {number for number in held if state.job_state(state.jobs[number]) != JobState.HELD}
     advice = "(`headway release` runs a held job again)"
     text = f"; held, because they may have run: {named(newly_held)} {advice}" if newly_held else ""
-    return Aftermath(pending["line"] + text, over, frozenset(held))
+    return Aftermath(pending["line"] + text, ends, frozenset(held))
 
 
-def _attempts(data: Path, number: int) -> int:
-    """Return the number of the last attempt of a job that has a folder."""
+def _last_attempt(data: Path, number: int) -> int:
+    """Return the number of a job's last attempt that has a folder; 0 if there is none."""
     try:
         return max(
             (int(path.name) for path in (data / "runs" / str(number)).iterdir() if path.name.isdigit()), default=0

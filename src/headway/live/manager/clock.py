@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headway.live.executors import Stamp
 
-MOST_BOOTS = 8  # that are remembered, to read when a job ended
+MOST_BOOTS = 8  # earlier boots whose stamps can be read
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -36,11 +36,11 @@ class Clock:
         return self.offset + time.monotonic()
 
     def saved(self) -> str:
-        """Return what `resume_clock` needs, as text."""
+        """Return the clock as text for `resume_clock`."""
         return json.dumps({"offset": self.offset, "boot": self.boot, "before": self.before})
 
     def when(self, stamp: Stamp) -> float:
-        """Return the time of a stamp from this machine; by the wall clock if its boot is not remembered."""
+        """Return the time of a stamp from this machine; by its wall clock if its boot is not known."""
         for boot, offset in ((self.boot, self.offset), *self.before):
             if boot and boot == stamp.boot:
                 return offset + stamp.monotonic
@@ -48,7 +48,7 @@ class Clock:
 
 
 def resume_clock(saved: str | None, last: float) -> Clock:
-    """Return the clock of the last manager; after a reboot, one that starts at the wall clock, but not before `last`."""
+    """Return the clock of the last manager; after a reboot, a clock that starts at the wall clock, but not before `last`."""
     boot, before = boot_id(), json.loads(saved) if saved else {}
     same_boot = boot and before.get("boot") == boot
     offset = float(before["offset"]) if same_boot else time.time() - time.monotonic()

@@ -1,4 +1,4 @@
-"""ManagerCommands on jobs and nodes: performed in the engine's thread, answered once they are on disk."""
+"""Commands on jobs and nodes: performed in the engine's thread, answered once they are on disk."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ from headway.live.store.prune import was_pruned
 
 
 class ManagerCommands(WorldAccess):
-    """Performs commands."""
+    """The part of the manager that performs commands."""
 
     def cancel(self, job_id: int, at_once: bool = False) -> None:
-        """End a job; its processes get the signal and the grace of its own preemption, or are killed at once."""
+        """End a job. Its processes get its preemption signal and grace period, or are killed at once."""
         self._world.ask(lambda now: self._verb("cancel", job_id, now, at_once))
 
     def hold(self, job_id: int) -> None:
-        """Keep a waiting job from running until it is released."""
+        """Hold a waiting job until it is released."""
         self._world.ask(lambda now: self._verb("hold", job_id, now))
 
     def release(self, job_id: int) -> None:
@@ -29,11 +29,14 @@ class ManagerCommands(WorldAccess):
         self._world.ask(lambda now: self._verb("release", job_id, now))
 
     def requeue(self, job_id: int, hold: bool = False) -> None:
-        """Run a job again: a running job is stopped first, a finished one waits anew; with `hold`, once it is released."""
+        """Stop a running job so that it waits again, or let a finished job wait again; with `hold`, until it is released."""
         self._world.ask(lambda now: self._verb("requeue", job_id, now, hold))
 
     def act(self, verb: str, job_ids: Sequence[int], option: bool = False) -> dict[int, HeadwayError]:
-        """Perform one command on many jobs in one round (`option`: at once, or hold). Return the jobs that refuse it, with reasons."""
+        """Perform one command on many jobs in one round. Return the errors of the jobs that it does not apply to.
+
+        `option` is `at_once` of cancel, or `hold` of requeue.
+        """
         refused: dict[int, HeadwayError] = {}
 
         def every(now: float) -> Steps:
@@ -111,6 +114,6 @@ class ManagerCommands(WorldAccess):
                 raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
 
     def report(self, job_id: int, attempt: int, **fields: float | None) -> None:
-        """Keep the progress that a job reports (fields of JobProgress); drop a report of an earlier attempt."""
+        """Store progress that a job reports (fields of JobProgress). Drop a report of an earlier attempt."""
         values = {name: value for name, value in fields.items() if value is not None}
         self._world.ask(lambda now: lifecycle.job_reported(self._state, job_id, attempt, values, now))

@@ -1,7 +1,7 @@
 """Free space on the journal's disk, which jobs may fill.
 
-Below a floor no job is started, so that only running jobs can use more space. A reserve file is removed when the disk is full: then the
-journal can still record the ends of jobs. A quota per user would be better; only the operator can set one.
+Below a floor no job is started, so that only running jobs use more space. When the disk is full, a reserve file is removed, so that the
+journal can still record the ends of jobs. A quota per user would be better, but only the operator can set one.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from typing import Final
 LOOK_S: Final = 2.0  # between two checks
 RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 64 * 1024 * 1024  # the ends of some hundred thousand jobs
-MORE: Final = 1.1  # jobs start again when this multiple of the floor is free: no flicker around the floor
+MORE: Final = 1.1  # jobs start again when this multiple of the floor is free
 
 
 def free_bytes(folder: Path) -> int:
@@ -54,7 +54,7 @@ class Disk:
         """Make the reserve, or complete one that a killed manager left unfinished."""
         if self.reserve.exists() and self.reserve.stat().st_size >= RESERVE_BYTES:
             return
-        with contextlib.suppress(OSError):  # without a reserve, a full disk stops the journal sooner
+        with contextlib.suppress(OSError):  # if there is no reserve, a full disk stops the journal sooner
             descriptor = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
@@ -62,6 +62,6 @@ class Disk:
                 os.close(descriptor)
 
     def give_up_reserve(self) -> None:
-        """Remove the reserve, so that the journal has its space."""
+        """Remove the reserve file, so that the journal can use its space."""
         with contextlib.suppress(OSError):
             self.reserve.unlink()

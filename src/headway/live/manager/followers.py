@@ -15,13 +15,13 @@ from pathlib import Path
 
 from headway.live.state.records import JournalRow
 
-LOOK_S, LONGEST_LOOK_S = 0.2, 1.0  # between two looks at a log that grows, and at one that does not
+LOOK_S, LONGEST_LOOK_S = 0.2, 1.0  # between two checks of a log that grows, and of a log that does not
 Attempt = tuple[int, int]  # job, attempt
 LogFiles = Callable[[int, int], list[Path]]
 
 
 class Follower:
-    """Waits for news in one event loop."""
+    """Waits in one event loop for news of a job, or of all jobs."""
 
     def __init__(self, followers: "Followers", job_id: int | None) -> None:
         self.job_id = job_id
@@ -59,7 +59,7 @@ class _Watch:
 
 
 class Followers:
-    """All followers of one manager. Followers of all jobs are woken by every row of the journal."""
+    """All followers of one manager. Every row of the journal wakes the followers of all jobs."""
 
     def __init__(self, log_files: LogFiles) -> None:
         self._log_files = log_files
@@ -112,7 +112,7 @@ class Followers:
                 self._changed.notify()
 
     def close(self) -> None:
-        """End the thread; followers are woken no more."""
+        """End the thread; it wakes no more followers."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -151,7 +151,7 @@ class Followers:
 
 
 def _version(path: Path) -> tuple[int, int, int]:
-    """Return what changes when a log is written or rotated: inode, size and time of change; zeros if there is no log."""
+    """Return inode, size and time of change of a log, of which one changes at every write or rotation; zeros if there is no log."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,12 +1,12 @@
 """The life cycle of a job: pure functions from the state of the cluster and an input to steps (`steps.py`).
 
-They only read the state. Each step is applied before the next one is asked for, so that the code after a `yield` reads the new state.
+They only read the state. Each step is applied before the next one is taken, so that the code after a `yield` reads the new state.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from headway.core import events
 from headway.core.engine import EngineAction, Event
@@ -37,7 +37,7 @@ from headway.live.rows import (
     DISK_FREE,
     DISK_FULL,
     HOLD,
-    NOTHING,
+    NO_BLOCKERS,
     PROGRESSED,
     RECALLED,
     REQUEUE,
@@ -52,22 +52,21 @@ from headway.live.state.retired import Archived
 
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
 TIME_LIMIT, RETRY = "time_limit", "retry"  # why an alarm is set
-NEVER: Final = -1e18
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRules:
-    """Constants of the life cycle: the waits between tries, and the interval `away` in which no manager ran before this one."""
+    """The parameters of the life cycle beside the state."""
 
-    backoff: Backoff
-    away: tuple[float, float] = (0.0, 0.0)
+    backoff: Backoff  # between tries
+    away: tuple[float, float] = (0.0, 0.0)  # from the end of the last manager to the first round of this one
 
 
 # ---- reports of the executor
 
 
 def reported(state: ClusterState, report: Report, at: float | None, now: float, rules: LifecycleRules) -> Steps:
-    """Yield what follows from a report; drop a report about an earlier attempt. `at` is when it happened, None if that is not known."""
+    """Yield the steps that follow from a report at time `at` (None: unknown). Drop a report about an earlier attempt."""
     job = state.job_of_attempt(report.job, report.attempt)
     if job is None:
         return
@@ -75,7 +74,7 @@ def reported(state: ClusterState, report: Report, at: float | None, now: float, 
     if report.progress is not None:
         yield from progressed(state, job, report.progress, now)
     if report.what == executors.STARTED and present == JobState.STARTING:
-        yield Fact(events.STARTED, job.row, _when(job, at, now, rules))
+        yield Fact(events.STARTED, job.row, _time_fields(job, at, now, rules))
         yield from alarms(state, job, now)
     elif report.what == executors.ENDED:
         yield from _attempt_over(state, job, report, at, now, rules)
@@ -91,7 +90,7 @@ def _attempt_over(
     if report.trouble:
         yield LogError(f"job {job.id}: {report.trouble}")
     result = outcome(job, report, now, rules.backoff)
-    data = result.data | _when(job, at, now, rules)
+    data = result.data | _time_fields(job, at, now, rules)
     if result.state:
         yield from ended(state, job, result.state, data)
         return
@@ -101,8 +100,8 @@ def _attempt_over(
         yield from block(state, job, blockers, result.not_before)
 
 
-def _when(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
-    """Return the fields of a row that say when a start or an end happened; none if that is not known."""
+def _time_fields(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict[str, float]:
+    """Return the fields "at" and AWAY_S for the row of a start or an end; none if its time is unknown."""
     if at is None:
         return {}
     at = min(max(at, job.attempts.began, job.started or 0.0), now)  # a report may be later than the round's time
@@ -111,19 +110,20 @@ def _when(job: Job, at: float | None, now: float, rules: LifecycleRules) -> dict
 
 
 def job_reported(state: ClusterState, job_id: int, attempt: int, values: dict[str, Any], now: float) -> Steps:
-    """Yield what follows from progress that a job itself reports: the new values of JobProgress. Drop a report of an earlier attempt."""
+    """Apply new values of JobProgress that a job itself reports. Drop a report of an earlier attempt."""
     job = state.job_of_attempt(job_id, attempt)
     if job is not None:
         yield from progressed(state, job, replace(job.progress, **values), now)
 
 
 def progressed(state: ClusterState, job: Job, progress: JobProgress, now: float) -> Steps:
-    """Keep the progress of a job. Write first steps and checkpoints at once, other reports every PROGRESS_ROW_S."""
+    """Store the progress of a job. Write first reports, first steps and checkpoints at once, others every PROGRESS_ROW_S."""
     saved = progress.checkpointed is not None and progress.checkpointed != job.progress.checkpointed
     first = job.attempts.stepped is None and progress.step is not None
-    is_news, left_before = saved or first or not job.attempts.reports, job.attempts.believed_s
+    at_once = saved or first or not job.attempts.reports or job.noted_at is None
+    left_before = job.attempts.believed_s
     yield KeepProgress(job.id, progress)
-    if is_news or now - (NEVER if job.noted_at is None else job.noted_at) >= PROGRESS_ROW_S:
+    if at_once or now - (job.noted_at or 0.0) >= PROGRESS_ROW_S:
         yield Note(PROGRESSED, job.id, progress.as_dict())
     reorders = state.engine.policy.reports and _differs(left_before, job.attempts.believed_s)
     if (first or reorders) and state.job_state(job) == JobState.RUNNING:
@@ -144,7 +144,7 @@ def nodes_reported(state: ClusterState, reports: Iterable[NodeReport]) -> Steps:
 
 
 def disk_checked(state: ClusterState, low: str) -> Steps:
-    """Let no node take jobs while the disk is nearly full (`low` says so; empty: it is not)."""
+    """Close all nodes while the disk is nearly full. `low` is the error message; empty: the disk has room."""
     if low and not state.low_disk:
         yield LogError(low)
         yield Note(DISK_FULL, data={"why": low})
@@ -161,7 +161,7 @@ def ended(state: ClusterState, job: Job, final: JobState, data: dict[str, Any]) 
     while ends:
         job, final, data = ends.popleft()
         if job.final:
-            continue  # it depended on two jobs that ended
+            continue  # it depended on two of the jobs that ended
         dependants = sorted(state.dependants.get(job.id, ()))  # the row of the end removes them
         yield Fact(events.ENDED, job.row, {**data, "state": final.name})
         for dependant in filter(None, map(state.jobs.get, dependants)):
@@ -191,7 +191,7 @@ def submitted(state: ClusterState, job: Job) -> Steps:
     if why := state.unmet(job):  # the other job ended before this one was submitted
         yield from ended(state, job, JobState.CANCELLED, {"message": why})
         return
-    blockers = _too_large(state, job) | (Blocker.DEPENDENCY if job.waits_for else NOTHING)
+    blockers = _too_large(state, job) | (Blocker.DEPENDENCY if job.waits_for else NO_BLOCKERS)
     if job.spec.hold and not state.attempt(job):
         blockers |= Blocker.HELD
     array = state.arrays.get(job.array_id or 0)
@@ -203,7 +203,7 @@ def submitted(state: ClusterState, job: Job) -> Steps:
 
 def _too_large(state: ClusterState, job: Job) -> Blocker:
     """Return NODE_DOWN for a job that was accepted for a larger cluster, or for nodes that are gone."""
-    return Blocker.NODE_DOWN if lacks_nodes(job.spec, state.cluster) else NOTHING
+    return Blocker.NODE_DOWN if lacks_nodes(job.spec, state.cluster) else NO_BLOCKERS
 
 
 def block(state: ClusterState, job: Job, blockers: Blocker, not_before: float = 0.0, message: str = "") -> Steps:
@@ -259,7 +259,7 @@ def alarm_rang(state: ClusterState, alarm: SetAlarm, now: float) -> Steps:
 
 
 def effects_of(state: ClusterState, action: EngineAction) -> Iterator[Effect]:
-    """Yield what a recorded action does to the processes of its job."""
+    """Yield the effects of a recorded action on the processes of its job."""
     job = state.at(action.job)
     if action.kind in (events.START, events.PACK):
         yield StartAttempt(_launch(state, job, action.links))
@@ -296,7 +296,7 @@ def stop_attempt(state: ClusterState, job: Job) -> StopAttempt:
 
 
 def stop(state: ClusterState, job: Job, why: str, at_once: bool = False) -> Steps:
-    """Stop a job that has processes, for a reason other than preemption; `at_once`: without a grace."""
+    """Stop a job that has processes, for a reason other than preemption; `at_once`: without a grace period."""
     data: dict[str, Any] = {"why": why, **({"now": True} if at_once else {})}
     if state.job_state(job) != JobState.STOPPING:
         yield Fact(events.STOP, job.row, data)
@@ -306,7 +306,7 @@ def stop(state: ClusterState, job: Job, why: str, at_once: bool = False) -> Step
 
 
 def cancel(state: ClusterState, job: Job, at_once: bool = False) -> Steps:
-    """End a job; its processes get the signal and the grace of its own preemption, or are killed at once."""
+    """End a job. Its processes get its preemption signal and grace period, or are killed at once."""
     if state.job_state(job).has_processes:
         yield from stop(state, job, CANCEL, at_once)
     else:
@@ -336,7 +336,7 @@ def release(state: ClusterState, job: Job) -> Steps:
 
 
 def requeue(state: ClusterState, job: Job, hold: bool = False) -> Steps:
-    """Run a job again: a running job is stopped first, a finished job waits anew; with `hold`, once it is released."""
+    """Stop a running job so that it waits again, or let a finished job wait again; with `hold`, it waits until it is released."""
     if state.job_state(job).has_processes:
         yield from stop(state, job, HOLD if hold else REQUEUE)
     elif job.final:

@@ -60,54 +60,55 @@ class Manager(Intake, Questions, ManagerCommands):
         site: Site = PLAIN,
         queues: Queues | None = None,
     ) -> None:
-        runs_jobs = executor or find_executor(DEFAULT, Path(data))
-        runs_jobs.capabilities.refuse(
-            type(runs_jobs).__name__,
+        executor = executor or find_executor(DEFAULT, Path(data))
+        executor.capabilities.refuse(
+            type(executor).__name__,
             hooks=bool(site.prolog or site.epilog),
             process_limit=site.max_processes is not None,
         )
-        if site.fabric is None and runs_jobs.fabric is not None:
-            site = replace(site, fabric=ServedFabric(runs_jobs.fabric))
+        if site.fabric is None and executor.fabric is not None:
+            site = replace(site, fabric=ServedFabric(executor.fabric))
         cluster = with_fabric(cluster, site.fabric.fabric) if site.fabric else cluster
         if queues:
             queues.check_size(cluster.total, cluster.name)
             queues.booked(cluster.nodes, dated=True)
         cluster = cluster.described(site.gpu_type, site.features)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
-        rules = find_policy(policy), find_placement(placement)
-        self._links = site.fabric.mark(cluster) if site.fabric and (rules[1].needs_fabric or rules[1].shares) else ""
+        rule, placing = find_policy(policy), find_placement(placement)
+        reserves = placing.needs_fabric or placing.shares
+        self._fabric_mark = site.fabric.mark(cluster) if site.fabric and reserves else ""
         disk = Disk(self.data, site.min_free_bytes) if site.min_free_bytes else None
         if disk is not None:
             disk.look()  # on a full disk, free the reserve before the journal is opened
-        past = recovery.open_journal(
+        opened = recovery.open_journal(
             self.data,
-            lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues),
-            lambda journal: check_same(journal.meta(REMEMBERED), self._links),
+            lambda before: ClusterState(before or cluster, rule, placing, min_runtimes, site, queues),
+            lambda journal: check_same(journal.meta(REMEMBERED), self._fabric_mark),
         )
-        self.warnings, self._aftermath = list(past.warnings), past.aftermath
-        self._mark = JournalMark(self.data, past.identities[-1])
+        self.warnings, self._aftermath = list(opened.warnings), opened.aftermath
+        self._mark = JournalMark(self.data, opened.identities[-1])
         try:
-            last_seq, last = past.journal.last
-            clock = resume_clock(past.journal.meta("clock"), last)
-            runs_jobs.journals = past.identities
+            last_seq, last = opened.journal.last
+            clock = resume_clock(opened.journal.meta("clock"), last)
+            executor.journals = opened.identities
             world = LiveWorld(
-                past.state,
-                past.journal,
-                runs_jobs,
+                opened.state,
+                opened.journal,
+                executor,
                 clock,
                 backoff,
                 environment,
                 disk=disk,
-                identity=past.identities[-1],
+                identity=opened.identities[-1],
                 last_seq=last_seq,
-                snapshot_seq=past.snapshot_seq,
+                snapshot_seq=opened.snapshot_seq,
                 mark=self._mark.set,
             )
             self._away_since = max(last, last_alive(self.data)) if last_seq else None
             if last_seq:  # losing an empty journal loses nothing
-                world.mark(seq=last_seq, job=max(past.state.jobs, default=0))
+                world.mark(seq=last_seq, job=max(opened.state.jobs, default=0))
         except BaseException:
-            past.journal.close()
+            opened.journal.close()
             self._mark.close()
             raise
         super().__init__(world)
@@ -115,22 +116,19 @@ class Manager(Intake, Questions, ManagerCommands):
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    # ---- life
+    # ---- starting and stopping
 
     def start(self) -> None:
         """Adopt running jobs and schedule until stopped. Return after the first decision.
 
-        Reasons recorded by the last manager may be wrong on this cluster. No question is answered with them.
+        The last manager may have recorded reasons that are wrong on this cluster. No query returns them.
         """
         self._journal.remember("clock", self._saved_clock())
-        self._journal.remember(REMEMBERED, self._links)
+        self._journal.remember(REMEMBERED, self._fabric_mark)
         about: dict[str, Any] = {"policy": self.policy, "placement": self.placement}
         if self._away_since is not None:
             about[AWAY_SINCE] = min(self._away_since, self.clock())
         self._world.open(self.cluster, about, self._executor.capabilities.numbers_gpus)
-        self._world.rules = replace(
-            self._world.rules, away=(about.get(AWAY_SINCE, self._world.opened), self._world.opened)
-        )
         self._executor.open(self._world.wake)
         self._state.enforced = self._executor.capabilities.enforced
         self._world.adopt(self._aftermath)
@@ -167,11 +165,6 @@ class Manager(Intake, Questions, ManagerCommands):
     def _with_processes(self) -> list[Job]:
         return [job for job in self._state.active_jobs() if self._state.job_state(job).has_processes]
 
-    @property
-    def enforced(self) -> frozenset[str]:
-        """Return the limits of a job file that this executor enforces."""
-        return self._state.enforced
-
     def try_journal(self) -> None:
         """Write a value to the journal and check its file; raise JournalFailed if it cannot be written, or is damaged."""
         self._journal.remember("tried", str(self.clock()))
@@ -182,7 +175,7 @@ class Manager(Intake, Questions, ManagerCommands):
         self._world.engine_gone.wait()
         return self._world.failure
 
-    # ---- for programs beside it
+    # ---- for the server and the webhook
 
     def settle(self) -> None:
         """Wait until the journal has every change that queries show now."""

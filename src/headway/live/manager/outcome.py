@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.job_state import JobState
 from headway.live.executors import Report
-from headway.live.rows import CANCEL, HOLD, NOTHING, TIME_UP, Blocker
+from headway.live.rows import CANCEL, HOLD, NO_BLOCKERS, TIME_UP, Blocker
 from headway.live.state.records import Job
 
 
@@ -23,20 +23,18 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """The job has ended in `state`; None: it waits again, with these blockers."""
+    """What follows from the end of an attempt: the job ends in `state`, or (None) waits again with these blockers."""
 
     state: JobState | None
     data: dict[str, Any]
-    blockers: Blocker = NOTHING
+    blockers: Blocker = NO_BLOCKERS
     not_before: float = 0.0
 
 
 def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOutcome:
     """Return whether a job whose attempt is over has ended or waits again."""
     data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
-    held = (
-        Blocker.HELD if job.stop_reason == HOLD else NOTHING
-    )  # however the attempt ends, unless the job has completed
+    held = Blocker.HELD if job.stop_reason == HOLD else NO_BLOCKERS
     clean = report.exit_code == 0 and not report.lost
     if job.stop_reason == CANCEL:
         return AttemptOutcome(JobState.CANCELLED, {**data, "message": "cancelled"})
@@ -45,14 +43,14 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOu
         message = f"ran longer than {'the policy allows' if limit is None else f'its time limit of {limit:g} s'}"
         return AttemptOutcome(JobState.TIMEOUT, {**data, "message": message})
     if job.stop_reason and (report.signalled or report.lost):
-        # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.
+        # A job that has saved its state may exit with 0, and a shell with 143. Only reported steps show that it has completed.
         if clean and job.progress.finished:
             return AttemptOutcome(JobState.COMPLETED, data)
         return AttemptOutcome(None, data, held)
     if clean:
         return AttemptOutcome(JobState.COMPLETED, data)
     if report.signalled and not job.stop_reason:
-        return AttemptOutcome(None, data)  # a manager whose journal is lost stopped it: it has not failed
+        return AttemptOutcome(None, data)  # stopped by a manager whose journal is lost: the job has not failed
     if report.never_ran:
         # No rank ran, so the job has not failed. If the machine lacks memory or disk, it gets time to recover.
         if report.refused:

@@ -34,7 +34,7 @@ EVERY_JOB, NEWEST = JobQuery(), JobQuery(descending=True)
 
 
 class Questions(WorldAccess):
-    """Answers queries."""
+    """The part of the manager that answers queries."""
 
     def __init__(self, world: LiveWorld) -> None:
         super().__init__(world)
@@ -99,8 +99,8 @@ class Questions(WorldAccess):
             job, fabric = self._state.jobs.get(job_id), self._state.site.fabric
             if job is None or fabric is None or not job.seats or self._state.engine.uplinks == 0:
                 return None
-            held = job.spec, job.seats, job.links
-        return slice_of(fabric, *held).view()
+            spec, gpus, links = job.spec, job.seats, job.links
+        return slice_of(fabric, spec, gpus, links).view()
 
     def jobs(self, query: JobQuery = EVERY_JOB) -> list[JobView]:
         """Return the jobs that a query chooses, by number; page with `after_id`."""
@@ -125,7 +125,7 @@ class Questions(WorldAccess):
             return ask(self._state, self.clock())
 
     def story(self, job: JobView) -> Story:
-        """Return the life of a job: when it waited, started, ran and stopped, and where."""
+        """Return the timeline of a job: when it waited, started, ran and stopped, and on which nodes."""
         rows = self._journal.read(lambda file: read_rows(file, job))
         return self.look(lambda state, now: story(state, now, job, rows))
 
@@ -166,7 +166,7 @@ class Questions(WorldAccess):
         return self._journal.read(lambda file: late_rounds(file, since))
 
     def what_if(self, policies: Sequence[str], last_s: float) -> Replay:
-        """Return what the completion times of the jobs of the last seconds would have been under other policies."""
+        """Return the completion times that recent jobs would have had under other policies. `last_s`: submitted since then."""
         check_policies(policies)
         state, since = self._state, self.clock() - last_s
         jobs, late = self.workload(since), self.late_rounds(since)
@@ -207,7 +207,7 @@ class Questions(WorldAccess):
 
     @property
     def queue_names(self) -> frozenset[str]:
-        """Return the queues that every caller may know: those of the queues file, and `NO_QUEUE` for jobs without one."""
+        """Return the names of queues that every caller may see: those of the queues file, and `NO_QUEUE` for jobs without a queue."""
         queues = self._state.teams.queues
         return frozenset({NO_QUEUE, *(queue.name for queue in queues.queues)} if queues else {NO_QUEUE})
 

@@ -23,7 +23,7 @@ from headway.live.store.identity import read_mark, settle
 from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, problems
 from headway.live.store.integrity.checksum import WIDTHS, verified
 from headway.live.store.integrity.salvage import install_recovered, salvage
-from headway.live.store.journal import PAGE, Journal, failed
+from headway.live.store.journal import PAGE, Journal, journal_error
 from headway.live.store.snapshot import load, setting
 
 CHECKED_BYTES = 4 << 20  # a journal up to this size is checked as a whole at the start, in less than 0.1 s
@@ -44,9 +44,10 @@ class Recovered:
 def open_journal(
     data: Path, fresh: Callable[[Cluster | None], ClusterState], check: Callable[[Journal], None]
 ) -> Recovered:
-    """Open the journal of a data folder and restore the state, unless `check` refuses it. A damaged one is replaced by what can be read.
+    """Open the journal of a data folder and restore the state; replace a damaged journal by its readable rows.
 
-    If the state cannot be rebuilt from the last snapshot (because it was made under another policy), it is rebuilt without.
+    `fresh` makes an empty state of a cluster (None: of the present one). `check` may refuse the journal. If the last snapshot of a damaged
+    journal cannot be used (it was made under another policy), the state is rebuilt without it.
     """
     install_recovered(data)
     for use_snapshot in (True, False):
@@ -60,24 +61,24 @@ def open_journal(
 def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], check: Callable[[Journal], None]) -> Recovered:
     journal = Journal(data)
     try:
-        _look_through(journal)
+        _check_whole(journal)
         check(journal)
         identities = settle(journal)
         state, seq, notes = restore(fresh, journal)
-        later = aftermath(state, journal)
+        loss = aftermath(state, journal)
     except sqlite3.DatabaseError as error:
         journal.close()
-        raise failed(error, journal.path) from None
+        raise journal_error(error, journal.path) from None
     except BaseException:
         journal.close()
         raise
-    return Recovered(journal, state, seq, identities, (*([later.line] if later else ()), *notes), later)
+    return Recovered(journal, state, seq, identities, (*([loss.line] if loss else ()), *notes), loss)
 
 
-def _look_through(journal: Journal) -> None:
-    """Check the whole journal if it is small, if damage was seen, or if it ends before what was written last.
+def _check_whole(journal: Journal) -> None:
+    """Check the whole journal if it is small, if damage was seen, or if it ends before the last row that was written.
 
-    A restart reads little of a large journal. What it reads is verified then, and `headway journal check` verifies the rest.
+    A restart reads and verifies only a part of a large journal; `headway journal check` verifies the rest.
     """
     data = journal.path.parent
     (_, seq, job), (last_seq, _) = read_mark(data), journal.last
@@ -104,14 +105,12 @@ def _from_snapshot(
     fresh: Callable[[Cluster | None], ClusterState], journal: Journal
 ) -> tuple[ClusterState, int, int, list[str]]:
     """Return the state of the newest usable snapshot, or an empty state; its row, its last job, and warnings."""
-    notes, empty = list[str](), [fresh(None)]
-    present = setting(empty[0])
+    notes, empty = list[str](), fresh(None)
+    present = setting(empty)
 
     def on(cluster: Cluster | None) -> ClusterState:
-        """Return an empty state of a cluster: the one above if it fits and is not used yet, or a new one."""
-        unused = [state for state in empty if cluster is None or state.cluster.same_nodes(cluster)]
-        empty.clear()
-        return unused[0] if unused else fresh(cluster)
+        """Return an empty state of a stored cluster, or of the present one, which knows its network, if the nodes are the same."""
+        return fresh(None if cluster is None or empty.cluster.same_nodes(cluster) else cluster)
 
     for seq, stored in journal.read(snapshot_table.stored):
         if stored is not None and stored.setting != present:
@@ -132,9 +131,9 @@ def _from_snapshot(
 
 
 def _differs(stored: str, present: str) -> str:
-    """Return in what the setting of a snapshot differs from the present one."""
+    """Return a line that names the difference between the setting of a snapshot and the present one."""
     before, now = json.loads(stored), json.loads(present)
-    for name, words in (
+    for name, what in (
         ("policy", "another policy"),
         ("placement", "another placement"),
         ("min_runtimes", "another --min-runtime"),
@@ -142,12 +141,12 @@ def _differs(stored: str, present: str) -> str:
         ("group", "other groups of jobs"),
     ):
         if before.get(name) != now[name]:
-            return f"the last manager ran with {words} ({before.get(name)})"
+            return f"the last manager ran with {what} ({before.get(name)})"
     return "the last manager was of another version"
 
 
 class _Submissions:
-    """Submissions, added as the replay reaches their rows: so each job gets its old row, and few are in memory at once."""
+    """Adds accepted jobs to the state as the replay reaches them, so that each job gets its old row. Reads them page by page."""
 
     def __init__(self, state: ClusterState, journal: Journal, last: int) -> None:
         self.state, self.journal, self.last = state, journal, last

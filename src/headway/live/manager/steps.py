@@ -1,4 +1,4 @@
-"""The values that the life cycle yields. Each is applied before the next one is asked for (`loop/recorder.py: Recorder.take`).
+"""The values that the life cycle yields. Each is applied before the next one is taken (`loop/recorder.py: Recorder.take`).
 
 An `Event` or `Fact` is recorded by the engine. A `Note` is a row of the journal that the engine does not record. Attempts are started,
 stopped and notified once the journal has the rows of the round.

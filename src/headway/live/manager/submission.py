@@ -22,16 +22,16 @@ NO_ARRAY = (None,)
 
 
 class Intake(WorldAccess):
-    """Accepts submissions."""
+    """The part of the manager that accepts submissions."""
 
     def __init__(self, world: LiveWorld) -> None:
         super().__init__(world)
         self._checked_users: set[str] = set()  # accepted by the executor
-        self._arriving: deque[Submission] = deque()  # checked, but not in the journal yet
-        self._write_queued = False  # the journal will write what has arrived
+        self._arriving: deque[Submission] = deque()  # checked, and not in the journal yet
+        self._write_queued = False  # the journal's thread will write `_arriving`
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
-        """Accept a job or the tasks of an array, and return their numbers when they are on disk. A key used again gives the same jobs."""
+        """Accept a job or an array, and return the numbers of its jobs once they are on disk; the same key gives the same numbers."""
         answer: Future[list[int]] = Future()
 
         def on_done(done: Submission) -> None:
@@ -56,7 +56,7 @@ class Intake(WorldAccess):
             self._write_arriving()
 
     def _write_arriving(self) -> None:
-        """Let the journal write all submissions that have arrived when it gets to them."""
+        """Let the journal's thread write all submissions that have arrived by then in one transaction."""
         batch: list[Submission] = []
 
         def take() -> None:
@@ -68,16 +68,16 @@ class Intake(WorldAccess):
             take()
             insert_all(connection, batch, self._count)
 
-        def over(done: Future[None]) -> None:
+        def answer(done: Future[None]) -> None:
             error = done.exception()
             if error is not None and not batch:
-                take()  # the journal could not even begin
+                take()  # the transaction did not begin
             for submission in batch:
                 self._uncount(submission)
                 submission.error = submission.error or error  # type: ignore[assignment]
                 submission.on_done(submission)
 
-        self._journal.commit_later(write, lambda _: self.hand_over(batch)).add_done_callback(over)
+        self._journal.commit_later(write, lambda _: self.hand_over(batch)).add_done_callback(answer)
 
     def hand_over(self, batch: list[Submission]) -> None:
         """Give jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
@@ -94,7 +94,7 @@ class Intake(WorldAccess):
         self._world.wake()
 
     def _check(self, spec: JobSpec, user: str) -> None:
-        """Refuse a job that can never run, or that would not run as its job file says."""
+        """Refuse a job that can never run, or whose job file cannot be obeyed here."""
         cluster = self._state.cluster
         if spec.gpus > cluster.total:
             has = f"the cluster {cluster.name} has {cluster.total}"

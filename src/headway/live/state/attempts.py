@@ -22,17 +22,17 @@ SHORTEST_MIN_RUNTIME_S: Final = 1.0  # of auto, also before a measurement: start
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
 MOST_SPANS: Final = 32  # attempts of a job whose times are kept
-# Seconds of one attempt, for replays: from Start until it ran, until the manager heard; from Stop until its end (-1: it was not stopped),
-# until the manager heard.
+# Seconds of one attempt, for replays: from Start until it ran; from then until the report arrived; from Stop until its end (-1: it was not
+# stopped); from then until the report arrived.
 Span = tuple[float, float, float, float]
 
 
 def requested_min_runtime(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
     """Return the minimum run time that a job sets, else its queue's, else the manager's; None is auto."""
-    own = spec.preemption.min_runtime
-    if own is None:
+    of_job = spec.preemption.min_runtime
+    if of_job is None:
         return by_queue.get(spec.queue, by_queue.get(""))
-    return None if own == "auto" else own
+    return None if of_job == "auto" else of_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Attempts:
         self.stepped = self.stop_asked = None
 
     def started(self, now: float, heard: float) -> None:
-        """Note that the processes run since `now`, as the manager heard at `heard`. Without progress reports, this ends the start."""
+        """Note that the processes run since `now`, in a report received at `heard`. Without progress reports, this ends the start."""
         self.launch = self.launch.plus(now - self.began)
         self.present = (now - self.began, heard - now)
         if not self.reports:
@@ -125,7 +125,7 @@ class Attempts:
         self.stop_asked = now
 
     def over(self, now: float, heard: float, preempted: bool) -> None:
-        """End the attempt, as the manager heard at `heard`."""
+        """End the attempt at `now`, in a report received at `heard`."""
         if len(self.spans) < MOST_SPANS:
             save = -1.0 if self.stop_asked is None else max(0.0, now - self.stop_asked)
             self.spans = (*self.spans, (*self.present, save, max(0.0, heard - now)))
@@ -151,20 +151,20 @@ class Attempts:
         """Return whether the attempt runs and has yet to report its first step."""
         return self.runs and self.reports and self.stepped is None
 
-    def min_runtime(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
+    def min_runtime(self, spec: JobSpec, requested: float | None, least_s: float = 0.0) -> float:
         """Return the minimum run time of the present or next attempt, before its costs are added; infinity: never preempted.
 
-        `least_s` is the policy's own, for jobs of which it is not known how much is left.
+        `least_s` is the policy's minimum for jobs whose remaining time is unknown.
         """
-        least = self.min_runtime_once_stepped(spec, given, least_s)
+        least = self.min_runtime_once_stepped(spec, requested, least_s)
         return max(least, STARTS_WITHIN_S) if self.waits_for_step else least
 
-    def min_runtime_once_stepped(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
+    def min_runtime_once_stepped(self, spec: JobSpec, requested: float | None, least_s: float = 0.0) -> float:
         """Return the minimum run time of an attempt that has reported its first step."""
         if not spec.may_preempt:
             return np.inf
-        if given is not None:
-            return given
+        if requested is not None:
+            return requested
         return max(self.doubled_s, SHORTEST_MIN_RUNTIME_S, least_s if self.believed_s is None else 0.0)
 
     @property

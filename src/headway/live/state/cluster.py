@@ -1,5 +1,6 @@
-"""The state of a live cluster: the engine's tables and the records of jobs. Only the engine's `record` and `learn` (store/learn.py) change
-it, and `add` for a job that was accepted.
+"""The state of a live cluster: the engine's tables and the records of jobs.
+
+Three functions change it: the engine's `record`, `learn` (state/learn.py), and `ClusterState.add` for an accepted job.
 """
 
 import threading
@@ -14,10 +15,7 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues, refuse_teams
 from headway.core.keys import AUTO_MULTIPLE
-from headway.core.operations import (
-    Known,
-    admit,
-)
+from headway.core.operations import Known, admit
 from headway.core.protocols import Placement, Policy
 from headway.core.receipts import by_reason, receipt_us, why_waiting
 from headway.core.tables.state import State
@@ -45,7 +43,7 @@ NOT_OFFERED: Final = frozenset({JobState.FUTURE, JobState.HELD})
 
 @dataclass(slots=True)
 class Array:
-    """The tasks of an array, the limit of active tasks, and their number."""
+    """The tasks of an array, and the limit on active tasks (None: no limit)."""
 
     limit: int | None
     tasks: range  # their numbers
@@ -76,24 +74,21 @@ class ClusterState:
         self.teams.book(cluster.nodes, -np.inf)
         self.demands = LiveDemands(cluster, self.engine)
         self.groups = LiveGroups(policy.group, self.engine)
-        self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
+        self.jobs: dict[int, Job] = {}  # jobs in memory by number, in the order of their rows
         self.by_row: list[Job] = []
-        self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
-        self.past = Past()  # the retired ones
+        self.finished: dict[int, None] = {}  # ended jobs that are not retired, in the order of their ends
+        self.past = Past()  # retired jobs
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
-        self.active_of: Counter[str] = (
-            Counter()
-        )  # how many of them each user has, with those that are about to be accepted
-        self.counting = (
-            threading.RLock()
-        )  # held from a check to the count: the journal's thread and the engine's do both
+        self.active_of: Counter[str] = Counter()  # active jobs by user, with jobs about to be accepted
+        # Held from a check to the count: the journal's thread and the engine's thread do both.
+        self.counting = threading.RLock()
         self.drained: set[str] = set()  # nodes that an operator drained, until an operator resumes them
         self.away: set[str] = set()  # nodes that the executor reported away
         self.low_disk = ""  # why no job is started, if the disk is nearly full
         self.closing = False  # the manager is stopping its jobs, and starts no job
-        self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
+        self.enforced: frozenset[str] = frozenset()  # limits of a job file that the executor enforces
 
     @property
     def tables(self) -> State:
@@ -157,13 +152,13 @@ class ClusterState:
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """Return what is known of a job as columns of the engine's table. The limit includes the grace of a stop."""
-        given, limit_s = requested_min_runtime(spec, self.min_runtimes), self.limit_s(spec)
+        requested, limit_s = requested_min_runtime(spec, self.min_runtimes), self.limit_s(spec)
         return {
             "team": team,
-            "min_runtime": Attempts().min_runtime(spec, given, self.auto_min_runtime_s),
-            "turns": AUTO_MULTIPLE if given is None else 0.0,
+            "min_runtime": Attempts().min_runtime(spec, requested, self.auto_min_runtime_s),
+            "turns": AUTO_MULTIPLE if requested is None else 0.0,
             "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
-            # Where links may be shared, only who asks for links of its own waits for them. The fewest nodes are waited for.
+            # A job that accepts shared links does not wait for links of its own. Every job waits for the fewest nodes.
             "slice_wait": np.inf if spec.network.isolation != "none" else 0.0,
             "whole_wait": np.inf,
         }
@@ -190,24 +185,24 @@ class ClusterState:
         named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
         needed = {task for task in named if self.knows(task) and self.final_of(task) is None}
         if job.spec.singleton:
-            needed |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
+            needed |= {other.id for other in self.active_jobs() if other.id < job.id and same_name(other, job)}
         return needed
 
     def unmet(self, job: Job, ended: Job | None = None) -> str:
-        """Return why a job's dependency can no longer be met, or nothing. `ended`: only check the job that has just ended."""
+        """Return why a dependency of a job can no longer be met, or "". With `ended`, check only that job, which has just ended."""
         after = job.spec.after  # a number stands for a job that must complete
         if ended is not None:
-            follows = [ended.id] if ended.id in after or ended.array_id in after else []
-            named = (ended.id, ended.array_id)
-            hopes = [each for each in named if each is not None and f"{NOTOK}:{each}" in after]
+            must_complete = [ended.id] if ended.id in after or ended.array_id in after else []
+            numbers = (ended.id, ended.array_id)
+            must_fail = [number for number in numbers if number is not None and f"{NOTOK}:{number}" in after]
         else:
-            follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
-            hopes = [need.job for need in job.spec.needs if need.kind == NOTOK]
-        for task in follows:
+            must_complete = [task for number in after if isinstance(number, int) for task in self.tasks_of(number)]
+            must_fail = [need.job for need in job.spec.needs if need.kind == NOTOK]
+        for task in must_complete:
             final = self.final_of(task)
             if final not in (None, JobState.COMPLETED):
                 return f"job {task}, which it was to follow, ended as {final.name}"
-        for other in hopes:  # the last task of an array is most likely not over yet
+        for other in must_fail:  # the last task of an array most likely runs still: look at that first
             if all(
                 self.final_of(task) == JobState.COMPLETED for task in reversed(self.tasks_of(other)) if self.knows(task)
             ):
@@ -259,7 +254,7 @@ class ClusterState:
         return JobState(int(self.tables.jobs["state"][job.row]))
 
     def codes(self) -> list[int]:
-        """Return the engine's states of all jobs, by row. Reading them one by one takes much longer."""
+        """Return the engine's states of all jobs, by row. Calling `job_state` for each takes much longer."""
         states: list[int] = self.tables.jobs["state"][: len(self.by_row)].tolist()
         return states
 
@@ -293,7 +288,7 @@ class ClusterState:
         return self.service_gpu_s(job, now) / job.spec.gpus
 
     def service_gpu_s(self, job: Job, now: float) -> float:
-        """GPU-seconds attained in all attempts."""
+        """Return the GPU-seconds attained in all attempts."""
         return service_gpu_s(self.tables.jobs[job.row], now)
 
 
@@ -302,13 +297,13 @@ def charged_gpu_h(service: float, job: Job, now: float) -> float:
     return (service + job.attempts.stopping_s(now) * job.spec.gpus) / 3600.0
 
 
-def same_line(a: Job, b: Job) -> bool:
+def same_name(a: Job, b: Job) -> bool:
     """Return whether two jobs have the same user and name, as in Slurm's singleton dependencies."""
     return a.user == b.user and a.spec.name == b.spec.name
 
 
 def service_gpu_s(row: Any, now: float) -> float:
-    """GPU-seconds attained, by the job's row of the engine's table."""
+    """Return the GPU-seconds attained in all attempts, from the job's row of the engine's table."""
     running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == RUNNING else 0.0
     return float(row["total"]) + max(0.0, running)
 

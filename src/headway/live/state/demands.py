@@ -13,12 +13,12 @@ from headway.live.errors import LimitReached
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.engine import LiveEngine
 
-# Different constraints of jobs that have not ended: every decision visits each one that has waiting jobs.
+# Different constraints of active jobs. Every decision visits each constraint of waiting jobs.
 MOST_DEMANDS: Final = 64
 
 
 def _add(counts: Counter[Demand], demand: Demand, change: int) -> None:
-    """Count jobs, and drop a constraint that no job has any more."""
+    """Change the number of jobs of a constraint; remove the constraint at 0."""
     if demand:
         counts[demand] += change
         if not counts[demand]:
@@ -26,7 +26,7 @@ def _add(counts: Counter[Demand], demand: Demand, change: int) -> None:
 
 
 class LiveDemands:
-    """Rows of the constraints of jobs in memory. A row whose jobs have left the memory is given to another constraint."""
+    """Rows of the constraints of jobs in memory. When all jobs of a row have left the memory, another constraint may take it."""
 
     def __init__(self, cluster: Cluster, engine: LiveEngine) -> None:
         self._cluster, self._engine = cluster, engine
@@ -35,12 +35,12 @@ class LiveDemands:
         self._active: Counter[Demand] = Counter()  # jobs that have not ended, or are about to be accepted
 
     def count(self, spec: JobSpec, change: int) -> None:
-        """Count jobs that become active, or no longer are."""
+        """Change by `change` the number of active jobs with the constraint of `spec`."""
         _add(self._active, spec.demand, change)
 
     @property
     def crowded(self) -> bool:
-        """Return whether there are many rows, some of them only of jobs that have ended."""
+        """Return whether there are MOST_DEMANDS rows or more, and some are only of jobs that have ended."""
         return len(self._stored) >= MOST_DEMANDS and len(self._stored) > len(self._active)
 
     def row_of(self, spec: JobSpec) -> int:
@@ -88,11 +88,11 @@ class LiveDemands:
         return self.rows.get(read_label(label))
 
     def check(self, spec: JobSpec) -> None:
-        """Refuse a job that no nodes suit."""
+        """Refuse a job for which too few nodes are eligible."""
         check_possible(self._cluster, spec.demand, spec.gpus)
 
     def check_count(self, spec: JobSpec) -> None:
-        """Refuse one more constraint than the engine should tell apart."""
+        """Refuse a new constraint if active jobs have MOST_DEMANDS different ones already."""
         demand = spec.demand
         if demand and demand not in self._active and len(self._active) >= MOST_DEMANDS:
             raise LimitReached(

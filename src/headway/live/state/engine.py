@@ -33,12 +33,12 @@ from headway.errors import BadInput
 from headway.io.units import counted
 from headway.live.measures import QUICK, Histogram
 
-NEAR = 16  # how far from a size that cannot be had others are looked for
-FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
+NEAR = 16  # if no job of a size can be placed, sizes that differ by less than this are tried
+FIRST_ROOM = 1024  # rows of the first job table; a full table is doubled
 
 
 def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> None:
-    """Refuse a placement whose links are not known, or could not be kept apart."""
+    """Refuse a placement that needs links which are unknown here, or whose links packed jobs would share."""
     if placement.needs_fabric and (not cluster.links or placement.rewires):
         have = "has no optical switches that are known here" if placement.rewires else "has none that is known here"
         raise BadInput(f"placement {placement.name!r} needs a fabric, and cluster {cluster.name} {have}")
@@ -49,7 +49,7 @@ def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> Non
 
 
 def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
-    """Return the columns about switches, for placements that use them."""
+    """Return the columns about switches, if the placement uses them."""
     if not cluster.leaves or not (placement.needs_fabric or placement.knows_leaves):
         return {}
     links = cluster.links or (0,) * (max(cluster.leaves) + 1)
@@ -92,22 +92,21 @@ class LiveEngine(Engine):
         self.spent = Histogram(QUICK)  # seconds of each decision
         reserves = placement.needs_fabric or placement.shares
         self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if reserves else 0
-        self.shares = placement.shares  # only jobs that ask for links of their own wait for them
+        self.shares = placement.shares  # if true, only jobs that ask for links of their own wait for them
         self._empty: Callable[[], LiveEngine] = lambda: LiveEngine(cluster, policy, placement)
-        self._ever: dict[
-            tuple[int, int, bytes], bool
-        ] = {}  # sizes that were looked at, with GPUs per node and eligible nodes
+        # Answers of `_could_have`, by size, GPUs per node and eligible nodes.
+        self._placeable: dict[tuple[int, int, bytes], bool] = {}
         self.placement_name = placement.name
 
     def record(self, event: Recorded, now: float) -> None:
-        """Record; a policy that fails is an error in one line."""
+        """Record one fact or action. An error of the policy becomes one line."""
         if event.kind == ENDED:
             self._make_room_for_sample()
         with explained():
             super().record(event, now)
 
     def decide(self, now: float) -> Decision:
-        """Decide, and count how long that took."""
+        """Return the decision, and measure its duration."""
         began = perf_counter()
         with explained():
             decision = super().decide(now)
@@ -115,7 +114,7 @@ class LiveEngine(Engine):
         return decision
 
     def own_facts(self, wake: float, now: float) -> list[int]:
-        """Return the engine's own facts; a policy that requests endless wake-ups is an error in one line."""
+        """Return the engine's own facts. An error of the policy becomes one line."""
         with explained():
             return super().own_facts(wake, now)
 
@@ -138,13 +137,13 @@ class LiveEngine(Engine):
     def _could_have(self, gpus: int, suits: NDArray[np.bool_], per_node: int) -> bool:
         """Return whether a job of this size is placed on the empty cluster, if it waits for links of its own."""
         case = (gpus, per_node, suits.tobytes())
-        if case not in self._ever:
+        if case not in self._placeable:
             empty = self._empty()
             empty.set_demand(1, suits, per_node)
             admit(empty.state, 0, submit=0.0, gpus=gpus, slice_wait=np.inf, whole_wait=np.inf, demand=1)
             empty.record(Event(SUBMITTED, 0), 0.0)
-            self._ever[case] = any(action.kind == START for action in empty.decide(0.0).actions)
-        return self._ever[case]
+            self._placeable[case] = any(action.kind == START for action in empty.decide(0.0).actions)
+        return self._placeable[case]
 
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least `jobs` rows."""
@@ -152,11 +151,11 @@ class LiveEngine(Engine):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
     def book(self, bookings: NDArray[Any], now: float) -> None:
-        """Keep nodes for teams as this table says."""
+        """Replace the table of advance reservations."""
         self._use(set_bookings(self.state, bookings, now), self.options.history)
 
     def set_team(self, row: int, team: Team) -> None:
-        """Make a row of the table of teams stand for a team."""
+        """Set a row of the table of teams."""
         self._use(set_team(self.state, row, team), self.options.history)
 
     def set_demand(self, row: int, suits: NDArray[np.bool_], per_node: int = 0) -> None:
@@ -177,7 +176,7 @@ class LiveEngine(Engine):
             self._use(self.state, grow_groups(past, 2 * rows))
 
     def retire(self, keep: NDArray[np.int64]) -> None:
-        """Drop the rows of jobs that are over; those of the others move up."""
+        """Keep only these rows of the job table, in this order."""
         self.state = without_rows(self.state, keep)
 
     def move(self, state: State) -> None:

@@ -9,7 +9,7 @@ from headway.live.state.engine import LiveEngine
 
 
 class LiveGroups:
-    """Rows of the groups that jobs have had: they stay, because what was learnt of one outlives its jobs."""
+    """Rows of all groups that jobs have had. A row stays when its jobs have ended, because the policy has learnt from them."""
 
     def __init__(self, fields: Sequence[str], engine: LiveEngine) -> None:
         self._fields, self._engine = fields, engine
@@ -27,7 +27,7 @@ class LiveGroups:
         return row
 
     def row_ahead(self, spec: JobSpec, user: str) -> int:
-        """Return the row of a job of a forecast; a new group counts among all jobs."""
+        """Return the row of a job of a forecast; EVERY for a group that has no row yet."""
         return self._rows.get(self._label(spec, user), EVERY)
 
     def load(self, labels: Iterable[Sequence[str]]) -> None:

@@ -5,19 +5,12 @@ equals the state that wrote the journal.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from headway.core import events
-from headway.core.operations import (
-    credit,
-    set_costs,
-    set_displaced,
-    set_hold,
-    set_left,
-    set_min_runtime,
-    set_outcome,
-)
+from headway.core.operations import credit, set_costs, set_displaced, set_hold, set_left, set_min_runtime, set_outcome
 from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.live.rows import (
@@ -27,8 +20,8 @@ from headway.live.rows import (
     CLOSING,
     ENGINE_KINDS,
     MIGRATE,
+    NO_BLOCKERS,
     NODE_KINDS,
-    NOTHING,
     OPENED,
     PREEMPT,
     PROGRESSED,
@@ -50,7 +43,7 @@ from headway.live.state.retired import from_text
 def replay(
     state: ClusterState, rows: Iterable[JournalRow], accept: Callable[[float], None] = lambda job_id: None
 ) -> None:
-    """Record and learn every row of the journal again; `accept` adds the accepted jobs up to a number."""
+    """Record and learn every row of the journal again. `accept` adds the accepted jobs up to a number to the state."""
     for row in rows:
         if row.kind not in ALL_KINDS:
             what = f"row {row.seq} of the journal is of the kind {row.kind!r}, which this version does not know"
@@ -79,7 +72,7 @@ def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> N
     if kind == events.STARTED:
         credit(state.tables, job.row, now - at)
         return
-    has_run = job.started is not None and job.started >= attempts.began  # else this attempt was charged nothing
+    has_run = job.started is not None and job.started >= attempts.began  # else nothing was charged for this attempt
     charged_until = at
     if present == JobState.RUNNING:
         charged_until = now
@@ -94,22 +87,22 @@ def keep_progress(job: Job, progress: JobProgress) -> None:
 
 
 def learn(state: ClusterState, row: JournalRow) -> None:
-    """Apply a row to the job or the nodes that it is about."""
+    """Apply a row to its job, or to the cluster."""
     job = state.jobs.get(row.job)
     if job is None:
-        _learn_nodes(state, row)
+        _learn_cluster(state, row)
         return
-    counted, preempted = job.active_task, job.stop_reason in (PREEMPT, MIGRATE)
+    was_active, preempted = job.active_task, job.stop_reason in (PREEMPT, MIGRATE)
     _learn_job(state, job, row)
     _measure(state, job, row, preempted)
     if job.array_id is not None:
         array = state.arrays[job.array_id]
-        array.active += job.active_task - counted
+        array.active += job.active_task - was_active
         _move_next(state, job, array)
 
 
 def _move_next(state: ClusterState, job: Job, array: Array) -> None:
-    """Let `array.next` be the first task that may wait for the limit, after a row about a task."""
+    """Set `array.next` to the first task that may wait for the limit, after a row about `job`."""
     if job.blockers & Blocker.ARRAY_LIMIT:
         array.next = min(array.next, job.id - array.tasks[0])
     while array.next < len(array.tasks):
@@ -136,7 +129,7 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
         job.not_before = float(data.get("not_before", job.not_before))
         job.message = data.get("message", job.message)
     elif kind in (events.START, events.PACK):
-        _seat(state, job, row)
+        _take_gpus(state, job, row)
     elif kind == events.STARTED:
         job.started = at
         if job.first_started is None:
@@ -147,7 +140,9 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
         job.preemptions += preempted
         set_displaced(state.tables, job.row, preempted)
     elif kind in (events.STOPPED, events.ENDED):
-        _unseat(state, job, row, meaning.state if kind == events.ENDED else None)
+        _release_gpus(state, job, data)
+        if kind == events.ENDED and meaning.state:
+            _end(state, job, meaning.state, at, row.time)
     elif row.kind == PROGRESSED:
         if data.get("checkpointed") not in (None, job.noted.checkpointed):
             job.saved = row.time
@@ -158,7 +153,7 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
 def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) -> None:
     """Apply a row to the measured costs and the minimum run time of its job."""
     kind, attempts, at = ENGINE_KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
-    heard = row.time - float(row.data.get(AWAY_S, 0.0))  # when a running manager would have had the report
+    heard = row.time - float(row.data.get(AWAY_S, 0.0))  # when a running manager would have received the report
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
@@ -175,7 +170,8 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
     requested = requested_min_runtime(job.spec, state.min_runtimes)
     set_min_runtime(state.tables, job.row, attempts.min_runtime(job.spec, requested, state.auto_min_runtime_s))
     if state.engine.policy.reports and row.kind == PROGRESSED:
-        set_left(state.tables, job.row, _or_nan(attempts.believed_s), row.time)
+        left_s = attempts.believed_s
+        set_left(state.tables, job.row, np.nan if left_s is None else left_s, row.time)
 
 
 def _block(state: ClusterState, job: Job, blockers: Blocker, now: float) -> None:
@@ -184,8 +180,8 @@ def _block(state: ClusterState, job: Job, blockers: Blocker, now: float) -> None
         set_hold(state.tables, job.row, events.REASONS.index(job.blocked_by), now)
 
 
-def _seat(state: ClusterState, job: Job, row: JournalRow) -> None:
-    """Set the GPUs that the job holds, in the order that the placement decided."""
+def _take_gpus(state: ClusterState, job: Job, row: JournalRow) -> None:
+    """Begin an attempt: set the GPUs that the job holds, in the order that the placement decided."""
     seats, seat = state.tables.seats, int(state.tables.jobs["seat"][job.row])
     gpus_of: dict[int, list[int]] = {}
     while seat >= 0:
@@ -199,16 +195,18 @@ def _seat(state: ClusterState, job: Job, row: JournalRow) -> None:
     job.stop_reason, job.kill, job.saved, job.exit_code = "", False, None, None
 
 
-def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | None) -> None:
-    data = row.data
+def _release_gpus(state: ClusterState, job: Job, data: dict[str, Any]) -> None:
+    """End an attempt: set how it ended, and that the job holds no GPUs."""
     job.failures = int(data.get("failures", job.failures))
     job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
     job.ran_on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
     job.stop_reason, job.places, job.seats, job.links = "", (), (), ()
-    if final is None:
-        return
-    job.final, job.ended = final, float(data.get("at", row.time))
-    _block(state, job, NOTHING, row.time)
+
+
+def _end(state: ClusterState, job: Job, final: JobState, at: float, now: float) -> None:
+    """End a job, and remove it from the jobs that its dependants wait for."""
+    job.final, job.ended = final, at
+    _block(state, job, NO_BLOCKERS, now)
     set_outcome(state.tables, job.row, final)
     state.count(job, False)
     state.finished[job.id] = None
@@ -218,14 +216,14 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, final: JobState | No
             other.waits_for.discard(job.id)
 
 
-def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
-    """Apply a row about nodes or the manager. An Opened row begins anew: the executor reports nodes that are away again."""
+def _learn_cluster(state: ClusterState, row: JournalRow) -> None:
+    """Apply a row about nodes, reservations or the manager, or about jobs that leave the memory or return to it."""
     if row.kind in NODE_KINDS:
         nodes.learn(state, row)
     elif row.kind in (CLOSING, OPENED):
         if row.kind == OPENED:
             turnover.move(state, turnover.cluster_in(row.data), bool(row.data.get("numbered")), row.time)
-            state.away, state.low_disk = set(), ""
+            state.away, state.low_disk = set(), ""  # the executor reports its nodes again
         state.closing = row.kind == CLOSING
         nodes.close_nodes(state, range(len(state.cluster.nodes)), row.time)
     elif row.kind in (RESERVED, UNRESERVED):
@@ -235,7 +233,3 @@ def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
         turnover.retire(state, int(row.data["keep"]))
     elif row.kind == RECALLED:
         turnover.recall(state, from_text(row.data["text"]))
-
-
-def _or_nan(value: float | None) -> float:
-    return np.nan if value is None else value

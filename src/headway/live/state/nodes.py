@@ -1,7 +1,7 @@
 """Nodes that take no jobs, and why: an operator drained the node, the executor reported it away, the disk is nearly full, or the manager is
 closing. A node takes jobs if none of these is true.
 
-GPUs that others use are marked in the engine's table of GPU slots.
+GPUs that are used outside Headway are marked in the engine's table of GPU slots.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,10 +22,10 @@ def node_changes(state: ClusterState, reports: Iterable[NodeReport]) -> Iterator
             yield AWAY, {"node": report.node, "why": report.away}
         elif not report.away and report.node in state.away:
             yield BACK, {"node": report.node}
-    now, free = withheld(tables).tolist(), tables.nodes["free"].tolist()
+    before, free = withheld(tables).tolist(), tables.nodes["free"].tolist()
     # GPUs of running jobs cannot be withheld before they are free.
-    wanted = {report.node: (min(report.taken, now[node] + free[node]), now[node]) for node, report in known}
-    taken = {name: gpus for name, (gpus, before) in wanted.items() if gpus != before}
+    after = {node: min(report.taken, before[node] + free[node]) for node, report in known}
+    taken = {report.node: after[node] for node, report in known if after[node] != before[node]}
     if taken:
         yield TAKEN, {"gpus": taken}
 

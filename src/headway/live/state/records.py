@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.rows import BLOCKER_REASONS, NOTHING, Blocker
+from headway.live.rows import BLOCKER_REASONS, NO_BLOCKERS, Blocker
 from headway.live.state.attempts import Attempts
 
 
@@ -32,7 +32,7 @@ class JobProgress:
         return {name: value for name, value in every.items() if value is not None}
 
 
-NO_PROGRESS = JobProgress()  # of all jobs that reported nothing
+NO_PROGRESS = JobProgress()  # shared by all jobs without reports
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Job:
     array_id: int | None = None
     array_index: int | None = None
     known: bool = False  # the engine has recorded its Submitted
-    blockers: Blocker = NOTHING
+    blockers: Blocker = NO_BLOCKERS
     waits_for: set[int] = field(default_factory=set)  # jobs of `after` that have not completed
     not_before: float = 0.0  # end of the back-off
     failures: int = 0
@@ -64,7 +64,7 @@ class Job:
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are its own
     progress: JobProgress = NO_PROGRESS
     noted: JobProgress = NO_PROGRESS  # `progress` as the journal has it
-    noted_at: float | None = None  # when that was written, since its last end
+    noted_at: float | None = None  # when `noted` was written; None after an end
     saved: float | None = None  # when it reported its last checkpoint of this attempt
     attempts: Attempts = field(default_factory=Attempts)
     ran_on: tuple[str, ...] = ()  # the nodes of its last attempt

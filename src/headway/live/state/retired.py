@@ -26,7 +26,7 @@ _JOB = TypeAdapter(Job)
 
 @dataclass(slots=True)
 class Past:
-    """The retired jobs, a byte each."""
+    """The retired jobs: how each ended (one byte), and totals."""
 
     finals: bytearray = field(default_factory=bytearray)  # by number: how the job ended; 0: not retired
     counts: Counter[str] = field(default_factory=Counter)  # retired jobs by state
@@ -57,12 +57,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A job that is over, as it was when it ended: its record, its row of the engine's table, and its receipt (core/receipts.py)."""
+    """A job as it was at its end: its record, its row of the engine's table, and its receipt (core/receipts.py)."""
 
     job: Job
     row: Any
     receipt: NDArray[np.float64]
-    rest: bytes  # the same in the table of finished jobs
+    rest: bytes  # the same as the table of finished jobs stores it (`content`)
 
     @property
     def text(self) -> str:
@@ -79,7 +79,7 @@ class Archived:
 
     @property
     def receipt_us(self) -> NDArray[np.int64]:
-        """Return whole microseconds of the wait by reason."""
+        """Return the microseconds of the wait by reason."""
         receipt: NDArray[np.int64] = final_receipts_us(self.row.reshape(1), self.receipt.reshape(-1, 1))[0]
         return receipt
 
@@ -103,7 +103,7 @@ def as_json(content: Any) -> str:
 
 
 def content(tables: State, job: Job) -> bytes:
-    """Return what shows or recalls a job that has just ended, beside the columns of the table of finished jobs."""
+    """Return the bytes from which `revive` makes a job that has just ended; its submission is in other columns."""
     rest = {
         "job": encode(job),
         "row": tables.jobs[job.row].tolist(),
@@ -113,7 +113,7 @@ def content(tables: State, job: Job) -> bytes:
 
 
 def revive(rest: bytes, columns: tuple[Any, ...]) -> Archived:
-    """Return a job from the content that was written at its end."""
+    """Return a job from its `content` and the columns of its submission."""
     content = json.loads(zlib.decompress(rest))
     row = np.array([tuple(content["row"])], JOB)
     return Archived(decode(content["job"], columns), row[0], np.array(content["receipt"]), rest)

@@ -6,24 +6,24 @@ from typing import Final
 from headway.live.fabric.served import ServedFabric
 from headway.live.jobfile.spec import JobSpec
 
-# As long as a start is waited for (turns.py): enough to save tens of GB, and not enough to hold GPUs for a night.
+# Equal to STARTS_WITHIN_S (attempts.py): enough to save tens of GB, too little to hold GPUs for a night.
 LONGEST_GRACE_S: Final = 600.0
 KILL: Final = "SIGKILL"
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One cluster's house rules. What is said of GPUs holds for nodes whose type is not known otherwise, and features for all."""
+    """The operator's settings of one cluster. `gpu_type` is for nodes whose cluster file gives none, `features` for all nodes."""
 
     longest_grace_s: float = LONGEST_GRACE_S
-    jobs_per_user: int | None = None  # that have not ended; None: any number
+    jobs_per_user: int | None = None  # active jobs; None: any number
     gpu_type: str = ""
     features: frozenset[str] = frozenset()
     prolog: str = ""
     epilog: str = ""
     max_processes: int | None = None  # of one attempt, with their threads; None: a default of the machine
     fabric: ServedFabric | None = None
-    min_free_bytes: int = 0  # of the journal's disk: below that nothing is started
+    min_free_bytes: int = 0  # free space on the journal's disk below which no job is started
 
     def grace_s(self, spec: JobSpec) -> float:
         """Return the seconds that a job has to stop: its own grace, at most the site's."""

@@ -18,7 +18,7 @@ from headway.live.errors import LimitReached, NotAdmitted, WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.state.engine import LiveEngine
 
-SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
+SPARE_ROWS: Final = 16  # rows for users at first; a full table is doubled
 HOUR_S: Final = 3600.0
 
 
@@ -45,11 +45,9 @@ class LiveTeams:
 
     def __init__(self, queues: Queues | None, engine: LiveEngine) -> None:
         self.queues, self._engine = queues, engine
-        self.users: dict[tuple[str, str], int] = {}  # rows of users, in queues that tell them apart
-        self.asked: list[Booking] = []  # nodes that people reserved while the manager runs
-        self._active: Counter[tuple[str, str]] = (
-            Counter()
-        )  # jobs that have not ended, by queue and user; "": all of a queue
+        self.users: dict[tuple[str, str], int] = {}  # rows by queue and user, in queues that count users
+        self.reserved: list[Booking] = []  # advance reservations of operators
+        self._active: Counter[tuple[str, str]] = Counter()  # active jobs by queue and user; "": all users
 
     @property
     def restricted(self) -> bool:
@@ -61,39 +59,39 @@ class LiveTeams:
 
     @property
     def bookings(self) -> tuple[Booking, ...]:
-        """Nodes kept for queues: as the file says, and as people asked since."""
+        """Return the advance reservations of the queues file and of operators."""
         if self.queues is None:
             return ()
-        return (*self.queues.bookings, *(one for one in self.asked if one.queue in self.queues.rows))
+        return (*self.queues.bookings, *(booking for booking in self.reserved if booking.queue in self.queues.rows))
 
     def book(self, nodes: Sequence[str], now: float) -> None:
-        """Keep nodes for queues, as far as the cluster has them."""
+        """Apply the advance reservations to these nodes of the cluster."""
         if self.queues is not None and (self.bookings or len(self._engine.state.bookings)):
             every = replace(self.queues, bookings=self.bookings)
             self._engine.book(every.booked(nodes, dated=True, missing=True), now)
 
     def check_booking(self, asked: Booking, now: float) -> None:
-        """Refuse to keep nodes for a queue that is not there, for no time, or while they are kept for another."""
+        """Refuse an advance reservation of an unknown queue, in the past, or of nodes that are reserved at that time."""
         if self.queues is None:
             raise WrongState("there are no queues to reserve nodes for: start the manager with --queues FILE")
         if asked.queue not in self.queues.rows:
             raise BadInput(f"{unknown('queue', asked.queue, self.queues.rows)} ({self.queues.name})")
         if asked.end <= max(asked.begin, now):
             raise BadInput("a reservation ends after it begins, and not in the past")
-        for one in self.bookings:
-            both = sorted(set(one.nodes) & set(asked.nodes))
-            if both and one.begin < asked.end and asked.begin < one.end and one.end > now:
+        for booking in self.bookings:
+            both = sorted(set(booking.nodes) & set(asked.nodes))
+            if both and booking.begin < asked.end and asked.begin < booking.end and booking.end > now:
                 raise WrongState(
-                    f"{both[0]} is kept for queue {one.queue} at that time: choose another, or unreserve it first"
+                    f"{both[0]} is kept for queue {booking.queue} at that time: choose another, or unreserve it first"
                 )
 
     def check_unbook(self, nodes: Sequence[str]) -> None:
-        """Refuse nodes for which nobody asked."""
+        """Refuse nodes without an advance reservation of an operator."""
         for node in nodes:
-            if any(node in one.nodes for one in self.asked):
+            if any(node in booking.nodes for booking in self.reserved):
                 continue
             where = self.queues.name if self.queues else ""
-            if any(node in one.nodes for one in self.bookings):
+            if any(node in booking.nodes for booking in self.bookings):
                 raise WrongState(f"{node} is reserved in {where}: change it there, and restart the manager")
             raise WrongState(f"{node} is not reserved")
 
@@ -101,11 +99,11 @@ class LiveTeams:
         """Add an advance reservation of nodes, or (without a queue) end those of these nodes."""
         nodes = tuple(data["nodes"])
         if "queue" in data:
-            self.asked = [one for one in self.asked if one.end > now]
-            self.asked.append(Booking(nodes, data["queue"], float(data["from"]), float(data["to"]), True))
+            self.reserved = [booking for booking in self.reserved if booking.end > now]
+            self.reserved.append(Booking(nodes, data["queue"], float(data["from"]), float(data["to"]), True))
             return
-        bookings = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
-        self.asked = [one for one in bookings if one.nodes]
+        fewer = [replace(old, nodes=tuple(name for name in old.nodes if name not in nodes)) for old in self.reserved]
+        self.reserved = [booking for booking in fewer if booking.nodes]
 
     def queue_of(self, spec: JobSpec) -> Queue | None:
         """Return the queue of a job; None if the file has none for it."""

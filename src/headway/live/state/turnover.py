@@ -14,10 +14,10 @@ from headway.live.state.retired import Archived
 
 
 def retire(state: ClusterState, keep: int) -> None:
-    """Remove ended jobs from the tables, but for the last `keep`."""
+    """Remove ended jobs from the tables, except the last `keep`."""
     for job_id in list(state.finished)[: max(0, len(state.finished) - keep)]:
         del state.finished[job_id]
-        state.past.retire(state.jobs[job_id])  # first: the job is known at every moment
+        state.past.retire(state.jobs[job_id])  # first, so that `knows` is true all the time
         job = state.jobs.pop(job_id)
         state.demands.forget([job.spec])
         state.dependants.pop(job_id, None)

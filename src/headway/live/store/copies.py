@@ -1,4 +1,4 @@
-"""Checking the journal's file, copying it while a manager writes it, and putting a copy in its place."""
+"""Check the journal's file, copy it while a manager writes it, and put a copy in its place."""
 
 import contextlib
 import itertools
@@ -16,7 +16,7 @@ from headway.live.store.integrity.check import problems, refuse_damage, unknown_
 from headway.live.store.integrity.schema import require, version_of
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
-# Errors that say nothing of what is in the file: somebody else's, locked for long, or nothing can be written beside it.
+# Errors that do not show damage: no permission, locked for long, or no space in the folder.
 NOT_READ = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
@@ -31,7 +31,7 @@ TABLES = ("jobs", "events", "finished", "snapshots")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is in a journal's file, and what is wrong with it (nothing: it is whole)."""
+    """The content of a journal's file in numbers, and its damage (empty: none)."""
 
     path: str
     problems: tuple[str, ...]
@@ -49,14 +49,14 @@ def check(path: Path) -> Checked:
     """Read the whole journal, verify every row, and count what is in it."""
     try:
         with _reading(path) as file:
-            file.execute("BEGIN")  # what a manager writes meanwhile is not seen
+            file.execute("BEGIN")  # read one version while a manager writes
             if not version_of(file):
                 return Checked(str(path), ("it is a database, but not a journal of Headway",))
             require(file)
             lines = (*problems(file), *unknown_rows(file))
-            there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             counts = {
-                name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in there
+                name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in tables
             }
             last_job = file.execute("SELECT coalesce(max(id), 0) FROM jobs").fetchone()[0]
             last = file.execute("SELECT seq, time FROM events ORDER BY seq DESC LIMIT 1").fetchone() or (0, None)
@@ -74,7 +74,7 @@ def check(path: Path) -> Checked:
 
 
 def back_up(path: Path, to: Path) -> None:
-    """Copy a journal, which a manager may be writing, into a file of its own: it holds all that was written when the copy was done."""
+    """Copy a journal, also while a manager writes it. The copy has all rows that were written before the copy was complete."""
     aside = to.with_name(f".{to.name}.part")
     try:
         aside.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def back_up(path: Path, to: Path) -> None:
 
 
 def put_back(data: Path, copy: Path) -> Path | None:
-    """Put a copy in the place of a folder's journal; the one that was there is set aside, and its new name returned."""
+    """Replace a folder's journal by a copy. Rename the old journal, if there is one, and return its new path."""
     checked = check(copy)
     if checked.problems:
         raise BadInput(f"{copy} is not a whole journal ({checked.problems[0]}): give another copy")
@@ -108,12 +108,12 @@ def put_back(data: Path, copy: Path) -> Path | None:
 
 
 def free_name(path: Path, why: str) -> Path:
-    """Return a name for a copy of a journal: why it is kept, and the first number that is free."""
+    """Return an unused path for a copy of a journal, with the reason and a number in its name."""
     return next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{why}-{n}")).exists())
 
 
 def set_aside(path: Path, why: str) -> Path:
-    """Rename a journal, with the files that belong to it, to a name that says why."""
+    """Rename a journal and the files that belong to it, with the reason in the name; return the new path."""
     aside = free_name(path, why)
     for ending in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):

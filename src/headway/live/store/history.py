@@ -1,6 +1,6 @@
-"""Job history: one row per ended job, kept as long as the journal.
+"""Job history: one row per ended job, in the table `finished` of the journal.
 
-A job's row is written in the same transaction as the fact that it ended; the manager's memory holds only the last of them.
+A job's row is written in the same transaction as its Ended.
 """
 
 import json
@@ -22,7 +22,7 @@ def finished(
     descending: bool,
     but: Collection[int],
 ) -> Iterator[JobView]:
-    """Yield finished jobs by number that fulfil a condition, but for some; at most `limit` (-1: all)."""
+    """Yield finished jobs by number that fulfil a condition, except `but`; at most `limit` (-1: all)."""
     order = "DESC" if descending else "ASC"
     sql = f"SELECT * FROM finished WHERE {where} ORDER BY job {order} LIMIT ?"
     for row in connection.execute(sql, [*given, limit]):
@@ -54,7 +54,7 @@ def _view(row: Sequence[Any]) -> JobView:
 
 
 def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[JobView, bytes]]) -> None:
-    """Write rows of jobs that have ended, each with what the manager needs to show or recall the job; later rows win."""
+    """Write a row for each job that has ended, or replace it. The bytes show or recall the job (state/retired.py: content)."""
     for row, rest in rows:
         before = (row.job_id, row.user, row.queue, row.name, row.state, row.submitted_at, row.started_at, row.ended_at)
         after = (row.gpus, row.wait_s, row.gpu_hours, row.preemptions, row.exit_code, rest)
@@ -63,7 +63,7 @@ def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[JobView
 
 
 def late_rounds(connection: sqlite3.Connection, since: float) -> list[tuple[float, float]]:
-    """Return times (from, to) in which nothing was decided: the engine was woken too late, or no manager ran."""
+    """Return the intervals (from, to) without a decision: the engine was woken too late, or no manager ran."""
     sql = f"""SELECT * FROM events WHERE time >= ? AND (kind = 'Opened' OR data LIKE '%"{LATE}":%') ORDER BY seq"""
     spans = []
     for row in connection.execute(sql, (since,)):

@@ -27,9 +27,9 @@ LONGEST = 80  # bytes of the mark
 class JournalMark:
     """The file that says how far the journal was written, and until when. Not flushed: after a loss of power it may lag behind."""
 
-    def __init__(self, data: Path, identity: str, seq: int = 0, job: int = 0) -> None:
+    def __init__(self, data: Path, identity: str) -> None:
         self._file = os.open(data / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._identity, self._seq, self._job, self._now = identity, seq, job, 0.0
+        self._identity, self._seq, self._job, self._now = identity, 0, 0, 0.0
         self._lock = threading.Lock()
 
     def set(self, seq: int = 0, job: int = 0, now: float = 0.0) -> None:
@@ -40,7 +40,7 @@ class JournalMark:
             os.pwrite(self._file, f"{text} {zlib.crc32(text.encode()):08x}".ljust(LONGEST).encode(), 0)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
 
@@ -80,7 +80,7 @@ def highest_run(data: Path) -> int:
 def settle(journal: Journal) -> tuple[str, ...]:
     """Return the identities of a journal, the present one last. A journal that was not written here last gets a new one.
 
-    Numbers never start again. The row PENDING of `meta` says what was lost, until a manager has dealt with it (integrity/aftermath.py).
+    Numbers never start again. The row PENDING of `meta` says what was lost, until a manager has dealt with it (manager/aftermath.py).
     """
     data, (last_seq, last_time) = journal.path.parent, journal.last
     known: list[str] = json.loads(journal.meta(IDENTITIES) or "[]")

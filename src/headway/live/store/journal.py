@@ -1,9 +1,9 @@
-"""The journal on disk: SQLite in WAL mode with full sync. What is acknowledged is on disk; nothing else is the truth.
+"""The journal on disk: SQLite in WAL mode with full sync. Everything that is acknowledged is on disk.
 
-Two of its tables: `jobs` holds submissions as they were accepted, `events` every fact and action in the order in which the engine recorded
-them. Every row has a checksum (integrity/checksum.py), and the log that SQLite writes first is checked before SQLite opens it.
-One thread writes. Everything that waits when it becomes free goes into one transaction, so many clients share one flush to disk
-(group commit). A transaction that fails is rolled back whole, and everyone in it is told.
+The table `jobs` holds accepted submissions, `events` every fact and action in the order in which the engine recorded them. Every row has a
+checksum (integrity/checksum.py), and the write-ahead log is checked before SQLite opens it.
+One thread writes. All work that is queued when this thread becomes free goes into one transaction, so many clients share one flush to disk
+(group commit). A transaction that fails is rolled back whole, and each piece of work in it fails.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, s
 
 @dataclass(slots=True)
 class _Work:
-    """Something to write: `write(connection)` inside the transaction, `after(result)` in the order of commits, once it is on disk."""
+    """Work for the journal's thread: `write(connection)` in a transaction, then `after(result)` once the result is on disk."""
 
     write: Callable[[sqlite3.Connection], Any]
     after: Callable[[Any], None] | None
@@ -57,8 +57,8 @@ class JournalDisplaced(JournalFailed):
         super().__init__(why, {"cause": why, "path": str(path)})
 
 
-def failed(error: BaseException, path: Path) -> JournalFailed:
-    """Return what happened to the journal in a file, and what that means."""
+def journal_error(error: BaseException, path: Path) -> JournalFailed:
+    """Return JournalDamaged if an error shows damage of the file, else JournalFailed."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE or (
         isinstance(error, sqlite3.Error) and "decode" in str(error)  # the bytes of a text are no UTF-8
     ):
@@ -89,12 +89,12 @@ class Journal:
             self._reader, self._reading = self._open(), threading.Lock()
         except (sqlite3.Error, OSError, HeadwayError) as error:
             self._resources.close()
-            raise error if isinstance(error, HeadwayError) else failed(error, self.path) from None
-        self._which = _which(self.path)
-        self._ambiguous = False  # the files were removed during a commit: it may or may not be in them
+            raise error if isinstance(error, HeadwayError) else journal_error(error, self.path) from None
+        self._opened_files = _file_ids(self.path)
+        self._ambiguous = False  # the files were removed during a commit, so they may or may not hold it
         self._rescued = ""  # path of the copy that was made when the files were removed
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._closing, self._closed = threading.Lock(), False  # no work is queued once it is closed
+        self._closing, self._closed = threading.Lock(), False  # once closed, the journal queues no work
         self.commits = 0
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
@@ -109,7 +109,7 @@ class Journal:
     # ---- writing
 
     def commit(self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None) -> Any:
-        """Run `write` in a transaction and return its result once that is on disk; JournalFailed when it is not."""
+        """Run `write` in a transaction and return its result once it is on disk; JournalFailed if it cannot be written."""
         return self.commit_later(write, after).result()
 
     def commit_later(
@@ -125,9 +125,12 @@ class Journal:
         return done
 
     def append(
-        self, rows: list[JournalRow], finished: Sequence[tuple[JobView, bytes]] = (), made: StateSnapshot | None = None
+        self,
+        rows: list[JournalRow],
+        finished: Sequence[tuple[JobView, bytes]] = (),
+        snapshot: StateSnapshot | None = None,
     ) -> int:
-        """Append facts and actions, with jobs that ended and a snapshot of all that; the number of the last in the journal."""
+        """Append rows, the jobs that ended, and a snapshot of the state after them. Return the number of the last row."""
         values = [(row.time, row.kind, row.job, row.attempt, _as_text(row.data)) for row in rows]
 
         def write(connection: sqlite3.Connection) -> int:
@@ -136,8 +139,8 @@ class Journal:
             connection.executemany(insertion("events"), numbered)
             last += len(values)
             insert_finished(connection, finished)
-            if made is not None:
-                insert_snapshot(connection, last, made)
+            if snapshot is not None:
+                insert_snapshot(connection, last, snapshot)
             return last
 
         return int(self.commit(write))
@@ -179,7 +182,7 @@ class Journal:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             for work in batch:
-                work.done.set_exception(error if isinstance(error, JournalFailed) else failed(error, self.path))
+                work.done.set_exception(error if isinstance(error, JournalFailed) else journal_error(error, self.path))
             return
         self.commits += 1
         for work, why in refused:
@@ -193,7 +196,7 @@ class Journal:
                 work.done.set_exception(error)
 
     def _savepoint(self, work: _Work) -> Any:
-        """Do one piece of work among many: if it refuses, only what it wrote is undone."""
+        """Run the `write` of one piece of work. If it raises, undo only its own changes."""
         self._connection.execute("SAVEPOINT work")
         try:
             result = work.write(self._connection)
@@ -210,17 +213,17 @@ class Journal:
 
     @property
     def displaced(self) -> str:
-        """Return why nothing more can be accepted: the files were moved, removed or replaced. Empty if they were not."""
+        """Return why the journal accepts nothing: its files were moved, removed or replaced. Empty if they were not."""
         if damage := _emptied(self.path):
             return str(JournalDamaged(damage))
-        if _which(self.path) == self._which and not self._ambiguous:
+        if _file_ids(self.path) == self._opened_files and not self._ambiguous:
             return ""
         copy = f"`headway journal restore {self._rescued}`" if self._rescued else "`headway journal restore` a backup"
         what = f"{self.path} was removed or replaced under the running manager, which accepts nothing more"
         return f"{what}: stop the manager, {copy}, and start it again"
 
     def _check_place(self, during_commit: bool = False) -> None:
-        """Refuse to write to files that the next manager would not find. What they hold is copied first."""
+        """Raise JournalFailed if the next manager would not find the open files; copy their content first."""
         if not self.displaced:
             self._rescued = ""
             return
@@ -229,7 +232,7 @@ class Journal:
         raise JournalDisplaced(self.displaced, self.path)
 
     def _rescue(self) -> None:
-        """Copy the journal from the open files, which are still there, to a file beside the place where they were."""
+        """Copy the journal from the open files, which have lost their names, to a new file in the same folder."""
         if self._rescued or _emptied(self.path):
             return
         to = free_name(self.path, "rescued")
@@ -247,11 +250,11 @@ class Journal:
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
-        """Say what is wrong with a journal that cannot be read. Damage is noted for the next manager."""
+        """Raise JournalDamaged or JournalFailed for errors of SQLite in the block. Note damage for the next manager."""
         try:
             yield
         except sqlite3.DatabaseError as error:
-            reason = failed(error, self.path)
+            reason = journal_error(error, self.path)
             if isinstance(reason, JournalDamaged):
                 suspect(self.path.parent)
                 raise reason from None
@@ -281,21 +284,21 @@ class Journal:
                     raise JournalDamaged(f"row {after} of table events is missing")
                 yield row
 
-    def query(self, sql: str, *given: Any) -> list[Any]:
-        """Read with SQL."""
+    def query(self, sql: str, *values: Any) -> list[Any]:
+        """Return the rows of an SQL query."""
         with self._reading, self._readable():
-            return self._reader.execute(sql, given).fetchall()
+            return self._reader.execute(sql, values).fetchall()
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Read with a connection of its own: what takes long holds nobody up."""
+        """Return `ask(connection)` on a new connection: a long read does not delay others."""
         with (
             self._readable(),
-            contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as own,
+            contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as connection,
         ):
-            return ask(own)
+            return ask(connection)
 
     def look(self) -> None:
-        """Look at the file as the next manager would find it: a connection of its own has nothing in memory."""
+        """Read the end of each table from disk; JournalFailed if the next manager could not. A new connection has no cache."""
         if displaced := self.displaced:
             raise JournalDisplaced(displaced, self.path)
 
@@ -319,12 +322,12 @@ class Journal:
             return remembered(self._reader, name)
 
     def remember(self, name: str, value: str) -> None:
-        """Keep a value by name."""
+        """Store a value by name; `meta` returns it."""
         row = sealed("meta", (name, value))
         self.commit(lambda connection: connection.execute(insertion("meta", "REPLACE"), row))
 
     def close(self) -> None:
-        """Write what waits, then let the next manager in."""
+        """Write all queued work, then unlock the data folder."""
         with self._closing:
             self._closed = True
             self._queue.put(None)
@@ -337,9 +340,9 @@ class Journal:
 
 
 def _refuse_small_blocks(data: Path) -> None:
-    """Refuse a disk on which SQLite may be killed: of the index that it maps into memory, it reserves one byte in every 4 KiB.
+    """Refuse a disk on which a full disk would kill SQLite: of its index in mapped memory, it allocates one byte in every 4 KiB.
 
-    Where blocks are smaller, a write to that memory needs a new block, and ends in a bus error if the disk is full.
+    If blocks are smaller, a write to that memory needs a new block, and ends in a bus error if the disk is full.
     """
     block_bytes = os.statvfs(data).f_bsize  # not f_frsize: ZFS states sectors there
     if 0 < block_bytes < INDEX_PAGE:
@@ -348,8 +351,8 @@ def _refuse_small_blocks(data: Path) -> None:
         raise JournalFailed(f"{what}: give a --data folder on another disk", fields)
 
 
-def _which(path: Path) -> list[tuple[int, int] | None]:
-    """Return which files the database, its log and its index are, whatever they are called; None for one that is missing."""
+def _file_ids(path: Path) -> list[tuple[int, int] | None]:
+    """Return device and inode of the database, its log and its index; None for a missing file."""
     files: list[tuple[int, int] | None] = []
     database = os.fspath(path)
     for name in (database, f"{database}-wal", f"{database}-shm"):

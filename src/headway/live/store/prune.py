@@ -1,7 +1,7 @@
 """Pruning: remove jobs that ended long ago from the archive, and their commands from the journal. Works while a manager runs.
 
-The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. Pruning
-removes what `history` and `show` say of a job, its command, its environment and, on request, its folder with logs.
+The rows about such jobs stay: a manager that cannot use its snapshot replays all rows, and job numbers are never used again. Pruning
+removes the job from `history` and `show`, its command, its environment and, on request, its folder with logs.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def old_jobs(data: Path, before: float) -> int:
 
 
 def prune(data: Path, before: float, runs: bool = False) -> Pruned:
-    """Prune these jobs; `runs`: with their run folders."""
+    """Prune jobs that ended before a time and were not run again; `runs`: remove their run folders too."""
     folders = 0
     with _opened(data) as file:
         old, specs = _old(file, before), _whole_arrays(file, before)
@@ -53,7 +53,9 @@ def prune(data: Path, before: float, runs: bool = False) -> Pruned:
             file.execute("COMMIT")
             if runs:
                 folders += sum(_remove(data / "runs" / str(job)) for job, _, _ in some)
-        with contextlib.suppress(sqlite3.OperationalError):  # a manager that writes keeps the file as large as it is
+        with contextlib.suppress(
+            sqlite3.OperationalError
+        ):  # impossible while a manager writes: the file keeps its size
             file.execute("VACUUM")
             file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Pruned(len(old), folders, (data / "journal.db").stat().st_size)
@@ -99,7 +101,7 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
-    """Remove what these job files ran."""
+    """Remove commands, environments and paths from these job files."""
     for spec in dict.fromkeys(specs):
         row = file.execute("SELECT * FROM specs WHERE id = ?", (spec,)).fetchone()
         if row:
@@ -108,7 +110,7 @@ def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
 
 
 def _without_content(text: str) -> str:
-    """Return a job file with the same scheduling and without what it ran."""
+    """Return a job file with the same scheduling, and without command, environment and paths."""
     content: dict[str, Any] = json.loads(text)
     return json.dumps({**{name: value for name, value in content.items() if name not in SECRET}, "run": PRUNED})
 

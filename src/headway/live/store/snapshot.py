@@ -1,7 +1,7 @@
-"""Snapshots: the whole state in one row of the journal's file, so that a restart reads only what happened since.
+"""Snapshots: the whole state in one row of the journal's file, so that a restart replays only the rows after it.
 
-A snapshot is written in the same transaction as the last fact that it knows. One that is damaged, or was made by another version or under
-another policy, is not used: the journal itself has everything.
+A snapshot is written in the same transaction as the last row that it covers. A restart does not use a snapshot that is damaged, or was made
+by another version or under another policy: it replays more rows instead.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ VERSION = 3  # of what a snapshot holds
 
 
 def setting(state: ClusterState) -> str:
-    """Return what must be equal for a snapshot to be used: everything that the engine's numbers depend on."""
+    """Return everything that the engine's numbers depend on, as JSON. A snapshot is used only under the same setting."""
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     fields = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
     fields["group"] = list(state.engine.policy.group)
@@ -43,7 +43,7 @@ def setting(state: ClusterState) -> str:
 
 
 def _queues_setting(queues: Queues) -> str:
-    """Return the queues as JSON, without the users and groups that they admit: the engine's numbers do not depend on these."""
+    """Return the queues as JSON without their users and groups, on which the engine's numbers do not depend."""
     content = asdict(queues)
     for queue in content["queues"]:
         del queue["access"]
@@ -51,9 +51,9 @@ def _queues_setting(queues: Queues) -> str:
 
 
 def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
-    """Copy the state at once; return a function that makes the snapshot of the copy.
+    """Copy the tables, and return a function that makes the snapshot. With many jobs, that function takes long.
 
-    That takes long where there are many jobs, so the engine's thread does it while others ask; nobody else changes the records of jobs.
+    So the engine's thread calls it without the lock. It reads the records of jobs, which no other thread changes.
     """
     jobs, under = list(state.by_row), setting(state)
     content = {
@@ -69,7 +69,7 @@ def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
         "past_arrays": {str(first): count for first, count in state.past.arrays.items()},
         "past_counts": dict(state.past.counts),
         "past_preemptions": state.past.preemptions,
-        "reserved": [asdict(one) for one in state.teams.asked],
+        "reserved": [asdict(booking) for booking in state.teams.reserved],
         "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
         "demands": [[row, demand.label] for demand, row in state.demands.rows.items()],
         "groups": state.groups.labels,
@@ -80,7 +80,7 @@ def capture(state: ClusterState) -> Callable[[], StateSnapshot]:
     def make() -> StateSnapshot:
         file = io.BytesIO()
         np.savez(file, finals=finals, **tables)
-        # One by one: a thread that makes one long text lets no other run.
+        # One by one: while a thread encodes one long text, no other thread runs.
         specs, records = _records(jobs)
         text = f'{{"jobs":[{",".join(map(as_json, records))}],{as_json({**content, "specs": specs})[1:]}'.encode()
         return StateSnapshot(under, zlib.compress(len(text).to_bytes(8, "big") + text + file.getvalue(), 1))
@@ -115,22 +115,22 @@ def _tables(state: ClusterState) -> dict[str, Any]:
     return tables | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
 
 
-def cluster_in(made: StateSnapshot) -> Cluster:
-    """Return the cluster of a snapshot."""
-    return cluster_of(_parts(made)[0]["cluster"])
+def cluster_in(snapshot: StateSnapshot) -> Cluster:
+    """Return the cluster of a snapshot, without its network."""
+    return cluster_of(_parts(snapshot)[0]["cluster"])
 
 
-def submissions(made: StateSnapshot) -> tuple[int, list[tuple[Any, ...]]]:
-    """Return the last job that a snapshot knows, and its jobs: number, user, job file, time of submission, array and index."""
-    content, tables = _parts(made)
+def submissions(snapshot: StateSnapshot) -> tuple[int, list[tuple[Any, ...]]]:
+    """Return the last job of a snapshot, and its jobs: number, user, job file, time of submission, array and index."""
+    content, tables = _parts(snapshot)
     specs = content["specs"]
     jobs = [(encoded["id"], user, specs[at], *rest) for encoded, (user, at, *rest) in content["jobs"]]
     return max([len(tables["finals"]) - 1, *(job[0] for job in jobs)]), jobs
 
 
-def load(state: ClusterState, made: StateSnapshot) -> int:
-    """Bring a fresh state of the same cluster to that of the snapshot; returns the number of the last job that it knows."""
-    content, tables = _parts(made)
+def load(state: ClusterState, snapshot: StateSnapshot) -> int:
+    """Load a snapshot into an empty state of the same cluster; return the number of its last job."""
+    content, tables = _parts(snapshot)
     specs = [JobSpec.model_validate_json(text) for text in content["specs"]]
     for encoded, (user, at, *rest) in content["jobs"]:
         state.by_row.append(decode(encoded, (user, specs[at], *rest)))
@@ -140,7 +140,9 @@ def load(state: ClusterState, made: StateSnapshot) -> int:
     state.drained, state.away = set(content["drained"]), set(content["away"])
     state.low_disk, state.closing = content["low_disk"], content["closing"]
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
-    state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content["reserved"])
+    state.teams.reserved.extend(
+        Booking(**{**fields, "nodes": tuple(fields["nodes"])}) for fields in content["reserved"]
+    )
     for job in state.active:
         state.count_of(state.jobs[job].spec, state.jobs[job].user, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
@@ -172,11 +174,11 @@ def _load_tables(state: ClusterState, tables: Any) -> None:
 
 
 def _like(loaded: Any, fresh: Any) -> Any:
-    """Return a table from a file with the type of a fresh one: compiled code needs aligned rows, and files do not say so."""
+    """Return a loaded table with the type of a fresh one: compiled code needs aligned rows, and files lose the alignment."""
     return loaded.view(fresh.dtype) if loaded.dtype == fresh.dtype else loaded
 
 
-def _parts(made: StateSnapshot) -> tuple[dict[str, Any], Any]:
-    raw = zlib.decompress(made.content)
+def _parts(snapshot: StateSnapshot) -> tuple[dict[str, Any], Any]:
+    raw = zlib.decompress(snapshot.content)
     end = 8 + int.from_bytes(raw[:8], "big")
     return json.loads(raw[8:end]), np.load(io.BytesIO(raw[end:]), allow_pickle=False)

@@ -36,49 +36,53 @@ class Submission:
 def insert_all(
     connection: sqlite3.Connection, batch: Sequence[Submission], count: Callable[[Submission], None]
 ) -> None:
-    """Write the new submissions of a batch with a few statements. `count` refuses jobs beyond the limits of their user."""
+    """Write the new submissions of a batch, and give their jobs numbers. `count` refuses jobs beyond the limits of their user."""
     sql = "SELECT coalesce(max(id), 0), (SELECT coalesce(max(id), 0) + 1 FROM specs) FROM jobs"
     last, spec_id = connection.execute(sql).fetchone()
     number = max(last, int(remembered(connection, FLOOR) or 0)) + 1
     by_key: dict[tuple[str, str | None], Submission] = {}  # of this batch
     specs, jobs, keys = [], [], []
-    for each in batch:
+    for submission in batch:
         try:
-            if _given_before(connection, each, by_key):
+            if _repeated(connection, submission, by_key):
                 continue
-            count(each)
+            count(submission)
         except HeadwayError as error:
-            each.error = error
+            submission.error = error
             continue
-        each.numbers, each.new = range(number, number + len(each.tasks)), True
-        array_id = None if each.tasks[0] is None else number
-        specs.append(sealed("specs", (spec_id, each.text)))
+        submission.numbers, submission.new = range(number, number + len(submission.tasks)), True
+        array_id = None if submission.tasks[0] is None else number
+        specs.append(sealed("specs", (spec_id, submission.text)))
         jobs += [
-            sealed("jobs", (own, each.user, each.submitted, spec_id, array_id, index))
-            for own, index in zip(each.numbers, each.tasks, strict=True)
+            sealed("jobs", (job_id, submission.user, submission.submitted, spec_id, array_id, index))
+            for job_id, index in zip(submission.numbers, submission.tasks, strict=True)
         ]
-        if each.key is not None:
-            keys.append(sealed("keys", (each.user, each.key, number, len(each.tasks), each.digest)))
-            by_key[each.user, each.key] = each
-        number, spec_id = number + len(each.tasks), spec_id + 1
+        if submission.key is not None:
+            keys.append(
+                sealed("keys", (submission.user, submission.key, number, len(submission.tasks), submission.digest))
+            )
+            by_key[submission.user, submission.key] = submission
+        number, spec_id = number + len(submission.tasks), spec_id + 1
     for table, rows in (("specs", specs), ("jobs", jobs), ("keys", keys)):
         connection.executemany(insertion(table), rows)
 
 
-def _given_before(
-    connection: sqlite3.Connection, each: Submission, by_key: dict[tuple[str, str | None], Submission]
+def _repeated(
+    connection: sqlite3.Connection, submission: Submission, by_key: dict[tuple[str, str | None], Submission]
 ) -> bool:
-    """Return whether the key has numbers already, and set them; KeyReused if they are of another job."""
-    if each.key is None:
+    """Return whether an earlier submission has the same key, and copy its numbers; KeyReused if they are of another job."""
+    if submission.key is None:
         return False
-    if twin := by_key.get((each.user, each.key)):
-        first, count, digest = twin.numbers[0], len(twin.numbers), twin.digest
+    if earlier := by_key.get((submission.user, submission.key)):
+        first, count, digest = earlier.numbers[0], len(earlier.numbers), earlier.digest
     else:
-        row = connection.execute("SELECT * FROM keys WHERE user = ? AND key = ?", (each.user, each.key)).fetchone()
+        row = connection.execute(
+            "SELECT * FROM keys WHERE user = ? AND key = ?", (submission.user, submission.key)
+        ).fetchone()
         if row is None:
             return False
         _, _, first, count, digest = verified("keys", row)
-    if digest != each.digest:
-        raise KeyReused(f"the key {each.key!r} was used for another job: take a new key for a new job")
-    each.numbers = range(first, first + count)
+    if digest != submission.digest:
+        raise KeyReused(f"the key {submission.key!r} was used for another job: take a new key for a new job")
+    submission.numbers = range(first, first + count)
     return True

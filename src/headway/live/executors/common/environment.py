@@ -13,10 +13,10 @@ from headway.live.executors import Launch
 # A job inherits only these from the manager's environment: other variables may hold secrets of the manager's user.
 OF_THE_MACHINE = ("LANG", "LC_ALL", "TZ", "CUDA_HOME")
 OF_THE_USER = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-# Where a login finds programs, if the machine does not say so itself (the default of shadow's login for users).
+# PATH of a login if LOGIN_DEFAULTS sets none (the default of shadow's login for users).
 LOGIN_DEFAULTS = "/etc/login.defs"
 USER_PATH = "/usr/local/bin:/usr/bin:/bin"
-NUMBERS = "jAabtn"  # of the patterns of an output, those that a width pads with zeros
+NUMBERS = "jAabtn"  # patterns of `output` that a width pads with zeros
 
 
 def user_environment(account: pwd.struct_passwd | None) -> dict[str, str]:
@@ -73,7 +73,7 @@ def output_path(launch: Launch, rank: int, home: str) -> str | None:
 
 
 def job_environment(launch: Launch, folder: str) -> dict[str, str]:
-    """Return the variables that are the same for all ranks: those of the job file, of Headway, and of the manager for this attempt."""
+    """Return the variables that all ranks share: of the job file, of Headway, and of the manager for this attempt."""
     spec = launch.spec
     variables = {
         **spec.envs,

@@ -18,7 +18,7 @@ def journal_of(folder: Path) -> str | None:
 
 
 def set_aside(folder: Path) -> Path:
-    """Rename the folder of an attempt of a lost journal, whose number a new journal uses again; return its new place."""
+    """Rename the folder of an attempt of a lost journal, so that its number can be used again; return the new path."""
     places = (folder.with_name(f"{folder.name}.before-{number}") for number in itertools.count(1))
     return folder.rename(next(place for place in places if not place.exists()))
 

@@ -14,7 +14,7 @@ MOST_WHOLE = 2**63
 
 
 def read_progress(path: Path, known_ns: int) -> tuple[JobProgress | None, int]:
-    """Return the report, or None if it has not changed since `known_ns` (first 0); and the time of its last change."""
+    """Return the report and the time of its last change. The report is None if it has not changed since `known_ns` (first 0)."""
     content, changed_ns = read_own(path)
     if content is None or changed_ns == known_ns:
         return None, known_ns
@@ -25,7 +25,7 @@ def read_progress(path: Path, known_ns: int) -> tuple[JobProgress | None, int]:
 
 
 def read_own(path: Path) -> tuple[bytes | None, int]:
-    """Return the beginning of a file that a job wrote, and its time of change; None if it is missing or not a regular file."""
+    """Return the first MOST_BYTES of a file that a job wrote, and its time of change; None if it is not a regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Small JSON files that appear whole or not at all. Standard library only: the shim of the process executor loads this file by its path."""
+"""Small JSON files that are written whole or not at all. Standard library only: the shim loads this file by its path."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
-    """Write a file that only its owner can read, then rename it; `durable`: it survives the loss of power."""
+    """Write a file that only its owner can read, and rename it into place; `durable`: flush it to disk."""
     aside = os.path.join(folder, f".{name}")
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(handle, "w", encoding="utf-8") as file:
@@ -29,7 +29,7 @@ def flush_folder(folder: str) -> None:
 
 
 def read(folder: str, name: str) -> dict[str, Any] | None:
-    """Return the content of a file; None if it is missing or not whole."""
+    """Return the content of a file; None if it is missing or not JSON."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             content: dict[str, Any] = json.load(file)

@@ -43,7 +43,7 @@ def lock(folder: Path) -> int:
 
 
 def signal_shim(folder: Path, number: signal.Signals) -> bool:
-    """Signal the shim of an attempt, unless its process number belongs to another process now; return whether it was signalled."""
+    """Signal the shim of an attempt; return False if it has ended, even if its pid belongs to another process now."""
     shim = read(str(folder), "shim.json") or {}
     pid = shim.get("pid")
     if pid is None or started_ticks(pid) != shim.get("start"):
@@ -67,13 +67,13 @@ def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
 
 
 def when(content: dict[str, Any]) -> Stamp | None:
-    """Return when the shim wrote this; None for shims of earlier versions."""
+    """Return the stamp in a file of the shim; None if it has none."""
     at = content.get("at")
     return Stamp(str(at["boot"]), float(at["monotonic"]), float(at["wall"])) if isinstance(at, dict) else None
 
 
 def last_sign(folder: Path) -> dict[str, Any] | None:
-    """Return when an attempt last wrote a file, if it was lost while no manager ran; None: it never did."""
+    """Return the stamp of the last change in the folder of an attempt; None if there is no folder."""
     if not folder.is_dir():
         return None
     now, last = stamp(), 0.0

@@ -10,7 +10,7 @@ from headway.live.executors.process.gpus import gpu_count, this_machine
 
 
 def checks(data: Path) -> Iterator[Finding]:
-    """Return what holds here; look at control groups below a folder beside that of a manager that runs."""
+    """Yield the findings. The control groups are those of another data folder, so that a running manager keeps its own."""
     groups = find_cgroups(data / "doctor")
     groups.close(lambda group: False)  # no job is in any of them
     for name, words in (

@@ -1,8 +1,8 @@
 """The process executor: the nodes of this machine. Each attempt has a folder and a shim (shim.py) that outlives the manager.
 
-The lock on an attempt's launch.json passes from the manager to the shim by inheritance, so it is held from before the shim exists until it
-is gone. Held: the attempt is alive. Free: it has ended (exit.json says how) or was lost, and no rank of it will start later. A lost attempt
-is handed to a new shim, with the lock: it counts as ended when that has run the epilog and written exit.json.
+The manager locks an attempt's launch.json, and the shim inherits the lock until its own end. While the lock is held, the attempt is alive.
+When it is free, the attempt has ended (exit.json says how) or was lost, and none of its ranks will start later. A lost attempt and its lock
+are handed to a new shim, which runs the epilog and writes exit.json: then the attempt has ended.
 """
 
 import contextlib
@@ -40,15 +40,7 @@ from headway.live.executors.common.environment import free_port, hook_environmen
 from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside, write_notice
 from headway.live.executors.common.progress import read_progress
 from headway.live.executors.common.whole_files import flush_folder, read, write
-from headway.live.executors.process.attempts import (
-    alive,
-    group_name,
-    last_sign,
-    lock,
-    signal_shim,
-    strays,
-    when,
-)
+from headway.live.executors.process.attempts import alive, group_name, last_sign, lock, signal_shim, strays, when
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.checks import checks
@@ -60,17 +52,10 @@ from headway.live.executors.process.system import stamp
 
 SHIM = Path(__file__).with_name("shim.py")
 HOOK_TIMEOUT_S = 60.0  # a prolog or an epilog that takes longer is killed, and counts as failed
-POLL_S = 0.5  # between two looks at all attempts
+POLL_S = 0.5  # between two checks of all attempts
 KNOWN_LOGS = 2048  # attempts whose paths of logs are cached
-HOW = (
-    "exit_code",
-    "signalled",
-    "lost",
-    "never_ran",
-    "refused",
-    "message",
-    "trouble",
-)  # fields of exit.json that a report has too
+# Fields that exit.json and a report have in common.
+EXIT_FIELDS = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")
 FOREIGN = "its run folder belongs to another journal"
 
 
@@ -81,10 +66,10 @@ class _Watched:
     folder: Path
     started: bool = False  # STARTED was reported
     stop: tuple[str, float] | None = None  # signal and grace of a request that is not delivered yet
-    notice: tuple[float | None] | None = None  # to be written or removed
-    reported: int = 0  # time of the last change of the job's progress report
-    adopted: bool = False  # no look since an earlier manager
-    then: Launch | None = None  # to start when the attempt of a lost journal in this folder has ended
+    notice: tuple[float | None] | None = None  # a notice to write, or (None,) to remove it
+    progress_ns: int = 0  # when the job's progress report changed last
+    adopting: bool = False  # it was started by an earlier manager, and is checked for the first time
+    next_launch: Launch | None = None  # starts when the attempt of a lost journal in this folder has ended
 
 
 class ProcessExecutor(Executor):
@@ -103,30 +88,26 @@ class ProcessExecutor(Executor):
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
         self._emptied: set[str] = set()  # control groups to remove
-        self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
+        self._logs: dict[tuple[int, int], list[Path]] = {}  # cache of `logs`
         self.cgroups: Cgroups = NoCgroups("the manager has not started")
         self.log_cap_bytes = LOG_CAP_BYTES
 
     # ---- the hooks
 
-    @property
-    def enforced(self) -> frozenset[str]:
-        """Return the limits of a job file that hold here."""
-        return self.cgroups.enforced
-
     def warnings(self) -> list[str]:
-        """Return one line that names the limits that do not hold here; none if all do."""
-        lost = [f"{name} of jobs" for name in (MEMORY, CPUS, PROCESSES) if name not in self.enforced]
-        if DEVICES not in self.enforced and gpu_count():
-            lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
-        return [f"not enforced: {', '.join(lost)}; {self.cgroups.about}"] if lost else []
+        """Return one line that names the limits that are not enforced here; none if all are."""
+        enforced = self.cgroups.enforced
+        limits = [f"{name} of jobs" for name in (MEMORY, CPUS, PROCESSES) if name not in enforced]
+        if DEVICES not in enforced and gpu_count():
+            limits.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
+        return [f"not enforced: {', '.join(limits)}; {self.cgroups.about}"] if limits else []
 
     def checks(self) -> list[Finding]:
-        """Return which limits hold on this machine, and its GPUs."""
+        """Return which limits are enforced on this machine, and its GPUs."""
         return list(checks(self.data))
 
     def cap_logs(self, most_bytes: int) -> None:
-        """Keep this much of each log of attempts that start from now on."""
+        """Keep at most this much of each log of attempts that start from now on."""
         self.log_cap_bytes = most_bytes
 
     def discover(self) -> Discovery:
@@ -138,15 +119,15 @@ class ProcessExecutor(Executor):
         account_of(user)
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Make the folders and begin to listen."""
+        """Create the FIFO and the control groups; start the starter, and the thread that watches attempts."""
         super().open(wake)
         if not self.fifo.exists():
             os.mkfifo(self.fifo, 0o600)
         self.cgroups = find_cgroups(self.data)
-        self.capabilities = replace(self.capabilities, enforced=self.enforced)
+        self.capabilities = replace(self.capabilities, enforced=self.cgroups.enforced)
         self.cgroups.tidy(self._in_use)
-        # Opened for both directions, so that it never reports its end while no shim holds it.
-        self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Opened to read and write: otherwise the FIFO would be at its end whenever no shim has it open.
+        self._fifo_handle = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
         self._thread = threading.Thread(target=self._listen, name="executor", daemon=True)
         self._thread.start()
@@ -161,8 +142,8 @@ class ProcessExecutor(Executor):
                 return
             if (folder / LAUNCH).exists():  # the number was used under a journal that is lost
                 signal_shim(folder, signal.SIGKILL)
-                self._watched[key] = _Watched(folder, then=launch)
-                self._look(key)
+                self._watched[key] = _Watched(folder, next_launch=launch)
+                self._check(key)
             else:
                 self._begin(launch)
 
@@ -184,17 +165,17 @@ class ProcessExecutor(Executor):
                 self._write_notice(watched)
 
     def adopt(self, job: int, attempt: int) -> None:
-        """Watch an attempt; its files hold its state."""
+        """Watch an attempt that an earlier manager started, by its files."""
         with self._lock:
             if self.is_foreign(job, attempt):
                 self.tell(Report(ENDED, job, attempt, lost=True, message=FOREIGN))
                 return
-            watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopted=True))
-            self._look((job, attempt))
-            watched.adopted = False
+            watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopting=True))
+            self._check((job, attempt))
+            watched.adopting = False
 
     def strays(self) -> list[str]:
-        """Return the attempts that run and were not adopted, one line each."""
+        """Return the attempts that run and were not adopted, one line each for the operator."""
         return strays(self.runs, self._watched)
 
     def logs(self, job: int, attempt: int) -> list[Path]:
@@ -207,15 +188,15 @@ class ProcessExecutor(Executor):
         return self._logs.get((job, attempt), [])
 
     def close(self) -> None:
-        """Stop listening; the shims go on."""
+        """Stop watching; the shims go on."""
         self._closing = True
         if self._thread:
-            os.write(self._ear, b"\n")
+            os.write(self._fifo_handle, b"\n")
             self._thread.join()
-            os.close(self._ear)
+            os.close(self._fifo_handle)
             self.cgroups.close(self._in_use)
         if self._starter:
-            self._mouth.close()
+            self._starter_socket.close()
             self._starter.wait()
 
     def _in_use(self, group: str) -> bool:
@@ -236,19 +217,20 @@ class ProcessExecutor(Executor):
         self._watched[key] = _Watched(self.folder(*key))
 
     def _spawn(self, launch: Launch, folder: Path) -> None:
-        for each in (folder.parent, folder):
-            each.mkdir(exist_ok=True, mode=0o700, parents=True)
-        for name, text in launch.files.items():  # for the manager's own programs; the job is told in its environment
+        """Write the folder of an attempt, lock its launch.json, and hand both to the starter."""
+        for path in (folder.parent, folder):
+            path.mkdir(exist_ok=True, mode=0o700, parents=True)
+        for name, text in launch.files.items():  # for prolog and epilog; the job has its plan in the environment
             write_atomically(folder / name, text)
             (folder / name).chmod(0o600)
-        own = folder / "own"
+        own = folder / "own"  # the job writes here
         own.mkdir(exist_ok=True, mode=0o700)
-        for each in (folder, folder.parent):
-            each.chmod(0o711)  # other users pass through to what is theirs, and see no more
-        content = self._content(launch, folder)
+        for path in (folder, folder.parent):
+            path.chmod(0o711)  # other users reach their own files by name, and cannot list the folder
+        content = self._launch_content(launch, folder)
         limits = limits_of(launch)
         content["cgroup"] = self.cgroups.make(group_name(launch.job, launch.attempt), limits)
-        if limits.denied and DEVICES in self.enforced:
+        if limits.denied and DEVICES in self.cgroups.enforced:
             renumber(content["ranks"], launch.gpus)
         if content["uid"] is not None:
             os.chown(own, content["uid"], content["gid"])
@@ -258,30 +240,32 @@ class ProcessExecutor(Executor):
             os.write(handle, json.dumps(content).encode())
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(aside, folder / LAUNCH)
-            if content["hooks"]:  # after a loss of power, the epilog must run as it was asked for
+            if content["hooks"]:  # the epilog must also run after a loss of power
                 os.fsync(handle)
                 flush_folder(str(folder))
-            self._starter_socket(str(folder), handle)
+            self._hand_to_starter(folder, handle)
         finally:
             os.close(handle)
 
     def _recover(self, watched: _Watched) -> dict[str, Any] | None:
-        """Hand an attempt whose shim is gone to a new shim, which ends it; return how it ended, if it had not begun."""
+        """Hand an attempt whose shim is gone to a new shim, which ends it. Return its end if no shim had begun, else None."""
         if not (watched.folder / LAUNCH).exists():
             return {"lost": True, "never_ran": True, "message": LOST}
-        with contextlib.suppress(OSError):  # no room on the disk, no memory, or another shim has it: at the next look
+        with contextlib.suppress(
+            OSError
+        ):  # no disk space, no memory, or another shim has it: the next check repeats this
             if not (watched.folder / "lost.json").exists():
-                at = last_sign(watched.folder) if watched.adopted else stamp()
+                at = last_sign(watched.folder) if watched.adopting else stamp()
                 write(str(watched.folder), "lost.json", {"at": at})
             handle = lock(watched.folder)
             try:
-                self._starter_socket(str(watched.folder), handle)
+                self._hand_to_starter(watched.folder, handle)
             finally:
                 os.close(handle)
         return None
 
     def _replace(self, launch: Launch) -> None:
-        """Set aside the ended attempt of a lost journal, and start the attempt that has its number now."""
+        """Rename the folder of an ended attempt of a lost journal, and start the attempt with the same number."""
         key = (launch.job, launch.attempt)
         before = self._watched.pop(key)
         set_aside(before.folder)
@@ -292,33 +276,34 @@ class ProcessExecutor(Executor):
         if key in self._watched:
             self._watched[key].stop, self._watched[key].notice = before.stop, before.notice
 
-    def _starter_socket(self, folder: str, handle: int) -> None:
-        """Hand an attempt and its lock to the starter; one that has died is replaced."""
+    def _hand_to_starter(self, folder: Path, handle: int) -> None:
+        """Send an attempt and its lock to the starter. Replace a starter that has died."""
         for _ in range(2):
             if self._starter is None or self._starter.poll() is not None:
                 self._start_starter()
             try:
-                socket.send_fds(self._mouth, [folder.encode()], [handle])
+                socket.send_fds(self._starter_socket, [str(folder).encode()], [handle])
                 return
             except OSError:
                 self._starter = None
         raise OSError("the starter of processes does not answer")
 
     def _start_starter(self) -> None:
-        self._mouth, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._starter_socket, standard_input = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with standard_input:
             self._starter = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(SHIM), str(self.fifo)],
-                stdin=theirs.fileno(),
+                stdin=standard_input.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 start_new_session=True,
             )
 
-    def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
-        who = account_of(launch.user)
-        base = user_environment(who)
+    def _launch_content(self, launch: Launch, folder: Path) -> dict[str, Any]:
+        """Return the content of launch.json, but for the control groups."""
+        account = account_of(launch.user)
+        base = user_environment(account)
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
         content["cwd"] = launch.spec.workdir or base["HOME"]
         content["journal"] = launch.journal
@@ -326,12 +311,12 @@ class ProcessExecutor(Executor):
         hooks = {"prolog": launch.prolog, "epilog": launch.epilog}
         rest = {"timeout_s": HOOK_TIMEOUT_S, "env": hook_environment(launch, str(folder))}
         content["hooks"] = {**hooks, **rest} if any(hooks.values()) else {}
-        content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
-        content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
+        content["uid"], content["gid"] = (account.pw_uid, account.pw_gid) if account else (None, None)
+        content["groups"] = os.getgrouplist(account.pw_name, account.pw_gid) if account else []
         return content
 
     def _port(self, key: tuple[int, int]) -> int:
-        """Return a free port that no other job has."""
+        """Return a free port, and keep it for an attempt until its end."""
         while True:
             port = free_port()
             with self._lock:
@@ -340,21 +325,21 @@ class ProcessExecutor(Executor):
                     return port
 
     def _deliver(self, watched: _Watched) -> None:
-        """Ask the shim to stop its ranks; if it is not there yet, the next look asks again."""
-        if watched.stop is None or watched.then is not None:
+        """Deliver a stop request, if there is one, to the shim. If the shim is not there yet, the next check repeats this."""
+        if watched.stop is None or watched.next_launch is not None:
             return
         name, grace_s = watched.stop
         try:
             write(str(watched.folder), "stop.json", {"signal": name, "grace_s": grace_s})
-            os.chmod(watched.folder / "stop.json", 0o644)  # the job looks for it too (headway.runtime.should_stop)
+            os.chmod(watched.folder / "stop.json", 0o644)  # the job reads it too (headway.runtime.should_stop)
         except OSError:
-            return  # no room on the disk: at the next look
+            return  # no disk space: the next check repeats this
         if signal_shim(watched.folder, signal.SIGTERM):
             watched.stop = None
 
     def _write_notice(self, watched: _Watched) -> None:
-        """Write or remove the notice of an attempt, if that is still to be done; without room on the disk, at the next look."""
-        if watched.notice is not None and watched.then is None:
+        """Write or remove the notice of an attempt, if that is not done yet. Without disk space, the next check repeats this."""
+        if watched.notice is not None and watched.next_launch is None:
             with contextlib.suppress(OSError):
                 write_notice(watched.folder, *watched.notice)
                 watched.notice = None
@@ -362,28 +347,28 @@ class ProcessExecutor(Executor):
     # ---- watching
 
     def _listen(self) -> None:
-        """Look at attempts whose shims call, and at all attempts every `poll_s` seconds."""
-        look_at = time.monotonic() + self.poll_s
+        """Check the attempts whose shims write to the FIFO, and all attempts every `poll_s` seconds."""
+        poll_at = time.monotonic() + self.poll_s
         while not self._closing:
-            ready, _, _ = select.select([self._ear], [], [], max(0.0, look_at - time.monotonic()))
-            called: set[tuple[int, int]] = set()
+            ready, _, _ = select.select([self._fifo_handle], [], [], max(0.0, poll_at - time.monotonic()))
+            changed: set[tuple[int, int]] = set()
             if ready:
                 with contextlib.suppress(OSError):
-                    for line in os.read(self._ear, 65536).decode(errors="replace").splitlines():
+                    for line in os.read(self._fifo_handle, 65536).decode(errors="replace").splitlines():
                         words = line.split()
                         if len(words) == 3 and words[0].isdigit() and words[1].isdigit():
-                            called.add((int(words[0]), int(words[1])))
-            if time.monotonic() >= look_at:
-                called |= set(self._watched)
-                look_at = time.monotonic() + self.poll_s
-            for key in called:
-                with self._lock, contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
-                    self._look(key)
+                            changed.add((int(words[0]), int(words[1])))
+            if time.monotonic() >= poll_at:
+                changed |= set(self._watched)
+                poll_at = time.monotonic() + self.poll_s
+            for key in changed:
+                with self._lock, contextlib.suppress(OSError):  # no descriptors or memory: the next check repeats this
+                    self._check(key)
             with self._lock:
                 self._emptied = {name for name in self._emptied if not self.cgroups.remove(name)}
 
-    def _look(self, key: tuple[int, int]) -> None:
-        """Look at the files of an attempt, and report what is new."""
+    def _check(self, key: tuple[int, int]) -> None:
+        """Read the files of an attempt, and report its start, its progress and its end."""
         watched = self._watched.get(key)
         if watched is None:
             return
@@ -392,16 +377,16 @@ class ProcessExecutor(Executor):
         folder = str(watched.folder)
         ended = read(folder, "exit.json")
         if ended is None and not alive(watched.folder):
-            ended = read(folder, "exit.json") or self._recover(watched)  # it may have ended between the two looks
-        if watched.then is not None:
+            ended = read(folder, "exit.json") or self._recover(watched)  # it may have ended meanwhile
+        if watched.next_launch is not None:
             if ended is not None:
-                self._replace(watched.then)
+                self._replace(watched.next_launch)
             return
         ranks = read(folder, "ranks.json")
         if ranks and not watched.started:
             watched.started = True
             self.tell(Report(STARTED, *key, at=when(ranks)))
-        progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
+        progress, watched.progress_ns = read_progress(watched.folder / "own" / "report.json", watched.progress_ns)
         if ended is None:
             if progress:
                 self.tell(Report(PROGRESSED, *key, progress=progress))
@@ -409,5 +394,5 @@ class ProcessExecutor(Executor):
         del self._watched[key]
         self._ports.pop(key, None)
         self._emptied.add(group_name(*key))
-        how = {name: ended[name] for name in HOW if name in ended}
-        self.tell(Report(ENDED, *key, progress=progress, at=when(ended), **how))
+        fields = {name: ended[name] for name in EXIT_FIELDS if name in ended}
+        self.tell(Report(ENDED, *key, progress=progress, at=when(ended), **fields))

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, asked of the driver's own library (NVML) where there is one; and what of the machine an attempt may use."""
+"""The GPUs of this machine, from the driver's library (NVML), and the limits of an attempt on it."""
 
 import ctypes
 import os
@@ -11,13 +11,13 @@ from headway.cluster.nodes import Cluster
 from headway.live.executors import Discovery, Launch
 from headway.live.executors.process.cgroups import AttemptLimits
 
-MOST_CPUS, MOST_BYTES = 1e6, 2.0**60  # of any machine: more than that is no limit, and more than the kernel takes
+MOST_CPUS, MOST_BYTES = 1e6, 2.0**60  # beyond any machine, and beyond what the kernel accepts
 NVIDIA_MAJOR = 195  # of /dev/nvidia0 and so on (Documentation/admin-guide/devices.txt)
 LIBRARY = "libnvidia-ml.so.1"
 
 
 def this_machine() -> Discovery:
-    """One node with the GPUs of this machine, or with one slot per core where it has none."""
+    """Return this machine as one node with its GPUs; if it has none, with one slot per core."""
     count, note = gpu_count(), ""
     if count == 0:
         count = os.cpu_count() or 1
@@ -26,7 +26,7 @@ def this_machine() -> Discovery:
 
 
 def gpu_count() -> int:
-    """GPUs that the NVIDIA driver knows; 0 without a driver."""
+    """Return the number of GPUs that the NVIDIA driver lists; 0 without a driver."""
     try:
         nvml = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -41,7 +41,7 @@ def gpu_count() -> int:
 
 
 def limits_of(launch: Launch, devices: Path = Path("/dev")) -> AttemptLimits:
-    """What an attempt may use: what its file asks for on every node, and its own GPUs of those that are here."""
+    """Return the limits of an attempt: the resources of its job file for all nodes, and no GPUs of this machine but its own."""
     asked, nodes = launch.spec.resources, launch.spec.groups
     here = {int(path.name[6:]) for path in devices.glob("nvidia[0-9]*") if path.name[6:].isdigit()}
     size = _up_to(MOST_BYTES, (asked.memory or 0.0) * 1e9 * nodes)
@@ -54,12 +54,12 @@ def limits_of(launch: Launch, devices: Path = Path("/dev")) -> AttemptLimits:
 
 
 def _up_to(most: float, asked: float) -> float | None:
-    """What is asked for; None: nothing is, or more than there can be."""
+    """Return a requested limit; None if there is none, or if it is beyond any machine."""
     return asked if 0.0 < asked <= most else None
 
 
 def renumber(ranks: list[dict[str, Any]], gpus: Sequence[int]) -> None:
-    """Where a job sees only its own GPUs, the driver counts them from 0, in the order of the bus."""
+    """Number the GPUs of ranks as the driver does when a job sees only its own GPUs: from 0, in the order of the bus."""
     seen = {str(gpu): str(place) for place, gpu in enumerate(sorted(set(gpus)))}
     for rank in ranks:
         visible = rank["env"]["CUDA_VISIBLE_DEVICES"].split(",")

@@ -1,8 +1,7 @@
-"""The logs of an attempt: what its ranks write goes through pipes into files that have a cap and rotate. Used by the shim.
+"""The logs of an attempt: pipes carry the output of its ranks to files that have a cap and rotate. Used by the shim.
 
-A file that has half of the cap becomes `NAME.1` (the one before it is gone), so the newest part is always there; `NAME.at` says then how
-many bytes went before the current file. While the disk is nearly full nothing is written: a job that prints too much loses its words, not
-the journal its room. Standard library only.
+A file that reaches half of the cap is renamed to `NAME.1`, which replaces the one before; `NAME.at` then has the number of bytes before the
+current file. While the disk is nearly full no log is written, so that the journal keeps its space. Standard library only.
 """
 
 import contextlib
@@ -14,19 +13,19 @@ from collections.abc import Sequence
 
 PART_BYTES = 1 << 16
 LOG_CAP_BYTES = 100_000_000
-# Left free on the disk: this much, or this share of a small disk.
+# Space that logs leave free on the disk: bytes, or a share of a small disk.
 FREE_BYTES, FREE_SHARE = 1 << 30, 0.05
-# Free space is checked after this many bytes, and at least this often while nothing is written.
+# Free space is checked after this many bytes, and at this interval while nothing is written.
 LOOK_BYTES, LOOK_S = 1 << 20, 1.0
-# What is still in the pipes when all ranks are gone is read within this time; somebody else may hold them open.
+# When all ranks have ended, the rest in the pipes is read for at most this time: another process may hold them open.
 REST_S = 2.0
 
 
 class LogFile:
-    """One log, newest part last; `also` is a file of the user's own that gets a copy, as long as its disk has room."""
+    """One log; `copy` is the user's file for a copy, which is written while its disk has room."""
 
-    def __init__(self, path: str, cap_bytes: int, also: int | None = None) -> None:
-        self.also = also
+    def __init__(self, path: str, cap_bytes: int, copy: int | None = None) -> None:
+        self.copy = copy
         self.path, self.half = path, max(1, cap_bytes // 2)
         self.handle, self.size, self.before = -1, 0, 0
         self.left_out = 0
@@ -39,7 +38,7 @@ class LogFile:
         self.size = os.fstat(self.handle).st_size
 
     def write(self, data: bytes) -> None:
-        """Append, rotating as needed; what there is no room for is counted, and said later."""
+        """Append data, and rotate as needed. Count the bytes for which the disk has no room; a later line in the log says how many."""
         self._copy(data)
         if not self._has_room(len(data)):
             self.left_out += len(data)
@@ -60,14 +59,14 @@ class LogFile:
             self._room, self._looked_at = False, time.monotonic()
 
     def _copy(self, data: bytes) -> None:
-        """Write to the user's own file; whatever is wrong with it is the user's business."""
+        """Write data to the user's file, if possible."""
         with contextlib.suppress(OSError):
-            if self.also is not None and _has_room(os.fstatvfs(self.also)):
+            if self.copy is not None and _has_room(os.fstatvfs(self.copy)):
                 while data:
-                    data = data[os.write(self.also, data) :]
+                    data = data[os.write(self.copy, data) :]
 
     def _rotate(self) -> None:
-        """While there is no current file, readers wait: they never see one with the count of another."""
+        """Begin a new file. Readers wait while there is none, so that they never combine a file with another one's count."""
         os.rename(self.path, f"{self.path}.1")
         self.before += self.size
         self.size = 0
@@ -87,31 +86,31 @@ class LogFile:
 
 
 def _has_room(disk: os.statvfs_result) -> bool:
-    """Whether enough of a disk is free."""
+    """Return whether enough of a disk is free."""
     return disk.f_bavail * disk.f_frsize > min(FREE_BYTES, int(disk.f_blocks * disk.f_frsize * FREE_SHARE))
 
 
 class Pump(threading.Thread):
-    """Carries what comes out of pipes into logs, until all are closed, or until `finish` has had the rest."""
+    """Copies the output of pipes to logs until all pipes are closed, or until `finish` has read the rest."""
 
     def __init__(self, pipes: Sequence[tuple[int, LogFile]]) -> None:
         super().__init__(name="logs", daemon=True)
         self._logs = dict(pipes)
-        self._hear, self._say = os.pipe()
+        self._wake_out, self._wake_in = os.pipe()
         self._end: float | None = None
 
     def run(self) -> None:
         poll = select.poll()
-        for pipe in (*self._logs, self._hear):
+        for pipe in (*self._logs, self._wake_out):
             poll.register(pipe, select.POLLIN)
         while self._logs:
             ready = poll.poll(None if self._end is None else 0)
             if self._end is not None and (
-                not ready or ready == [(self._hear, select.POLLIN)] or time.monotonic() > self._end
+                not ready or ready == [(self._wake_out, select.POLLIN)] or time.monotonic() > self._end
             ):
                 return
             for pipe, _ in ready:
-                if pipe == self._hear:
+                if pipe == self._wake_out:
                     poll.unregister(pipe)
                     continue
                 data = b""
@@ -125,7 +124,7 @@ class Pump(threading.Thread):
                     del self._logs[pipe]
 
     def finish(self) -> None:
-        """All ranks are gone: take what is left in the pipes."""
+        """Read the rest in the pipes, for at most REST_S, and end the thread. All ranks have ended."""
         self._end = time.monotonic() + REST_S
-        os.write(self._say, b"\n")
+        os.write(self._wake_in, b"\n")
         self.join(2 * REST_S)

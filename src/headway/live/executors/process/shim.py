@@ -1,12 +1,13 @@
-"""The shim: starts the ranks of one attempt, watches over them, and writes down how they ended. It outlives the manager.
+"""The shim: starts the ranks of one attempt, watches them, and writes how they ended. It outlives the manager.
 
-One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The lock of the attempt passes to the shim with an open
-descriptor: as long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only. Its files:
-launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), outcome.json (how the ranks
-ended, before the epilog runs), exit.json (the same after it; flushed to disk). If a shim is killed, the manager writes lost.json and hands
-the attempt to a new shim, which kills the processes that are left, runs the epilog and writes exit.json.
-Logs (log_files.py) are written here too; system.py is what it asks of Linux, and common/whole_files.py reads and
-writes its files.
+One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The shim inherits the lock of the attempt: while the lock
+is held, the attempt is alive, and no manager starts it again. Standard library only.
+
+- The shim reads launch.json, and stop.json (signal and grace).
+- It writes shim.json (pid, start time), ranks.json (pids, start times), outcome.json (how the ranks ended, before the epilog) and exit.json
+  (the same after the epilog, flushed to disk). It also writes the logs (log_files.py).
+- If a shim is killed, the manager writes lost.json and hands the attempt to a new shim. That kills the remaining processes, runs the
+  epilog and writes exit.json.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ else:
     from headway.live.executors.common import whole_files
     from headway.live.executors.process import log_files, system
 
-FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
+FAIL_GRACE_S = 5.0  # from the failure of one rank until the other ranks are killed
 KILL_PAUSE_S, LONGEST_KILL_PAUSE_S = 0.01, 1.0  # a process in uninterruptible sleep may stay for hours
 DISK_RETRY_S = 0.5
 MOST_PATH = 4096
@@ -37,7 +38,7 @@ SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
 LOST = "its supervising process was killed, or the machine went down"
 OUT_OF_MEMORY = "a process of the job was killed: it used more memory than the job asks for (resources.memory)"
-MINE = (signal.SIGCHLD, signal.SIGTERM)
+TAKEN_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)  # blocked, and taken by sigtimedwait
 
 
 class Shim:
@@ -49,15 +50,16 @@ class Shim:
         self.label = f"{self.launch.get('job')} {self.launch.get('attempt')}"
         self.ranks: dict[int, int] = {}  # pid -> rank
         self.codes: dict[int, int] = {}  # rank -> exit code
-        self.first_bad: int | None = None
+        self.first_failed: int | None = None
         self.signalled = False
         self.pump: Any = None
         self.opened: set[str] = set()  # output files
         self.message = ""
-        self.started: dict[str, Any] | None = None  # that the ranks run, while it is not written
+        self.started: dict[str, Any] | None = None  # content of ranks.json until it is written
         self.deadline = float("inf")
 
     def run(self) -> None:
+        """Run the prolog, the ranks and the epilog, then write exit.json; or end an attempt whose shim was killed."""
         own = {"pid": os.getpid(), "start": system.started_ticks(os.getpid())}
         lost = whole_files.read(self.folder, "lost.json")
         if lost is not None:
@@ -88,7 +90,7 @@ class Shim:
         self.finish({**ended, "trouble": self.hook("epilog")})
 
     def recover(self, lost: dict[str, Any]) -> None:
-        """End an attempt whose shim was killed: kill its processes, run its epilog, and write down what is known of its end."""
+        """End an attempt whose shim was killed: kill its processes, run the epilog, and write the known part of its end."""
         groups, users = self.launch.get("cgroup", ()), {os.geteuid(), self.launch.get("uid")}
         pause_s, before = KILL_PAUSE_S, set[int]()
         while True:
@@ -107,14 +109,14 @@ class Shim:
         self.finish({**ended, "trouble": self.hook("epilog")})
 
     def write_started(self) -> None:
-        """Write that the ranks run, and call the manager; OSError if the disk is full."""
+        """Write ranks.json once the ranks run, and wake the manager; OSError if the disk is full."""
         if self.started is not None:
             whole_files.write(self.folder, "ranks.json", self.started)
             self.started = None
             self.tell("started")
 
     def tell(self, what: str) -> None:
-        """Wake the manager, if there is one; the files are the truth."""
+        """Wake the manager, if one runs. It reads the files."""
         with contextlib.suppress(OSError):
             handle = os.open(self.fifo, os.O_WRONLY | os.O_NONBLOCK)
             os.write(handle, f"{self.label} {what}\n".encode())
@@ -123,11 +125,9 @@ class Shim:
     # ---- starting
 
     def start(self) -> bool:
-        """Fork every rank, then see whether all of them could execute their command."""
-        hear, say = os.pipe()  # closed on exec: what is left to read is what went wrong
-        files = resource.getrlimit(
-            resource.RLIMIT_NOFILE
-        )  # two are needed for every rank here; ranks have the limit as it was
+        """Fork all ranks; return whether all could execute their command."""
+        errors_out, errors_in = os.pipe()  # closed on exec: only ranks that fail before write to it
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)  # the shim needs two files per rank; ranks keep this limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (files[1], files[1]))
         pipes = []
         try:
@@ -139,23 +139,23 @@ class Shim:
                 pipes.append((out, log))
                 pid = os.fork()
                 if pid == 0:
-                    os.close(hear)
+                    os.close(errors_out)
                     resource.setrlimit(resource.RLIMIT_NOFILE, files)
-                    self.become(rank, into, say)
+                    self.become(rank, into, errors_in)
                 os.close(into)
                 self.ranks[pid] = number
         except OSError as error:
             what = f"write its output to {error.filename}" if error.filename else "start all ranks"
             self.message = f"cannot {what}: {error.strerror or error}"
-        os.close(say)
+        os.close(errors_in)
         self.pump = log_files.Pump(pipes)
         self.pump.start()
-        with open(hear, "rb") as file:
+        with open(errors_out, "rb") as file:
             self.message = self.message or file.read(1000).decode(errors="replace").partition("\n")[0]
         return not self.message
 
     def open_output(self, path: str | None) -> int | None:
-        """The file that a copy of a rank's log goes to, opened with the rights of the job's user."""
+        """Open the file for the copy of a rank's log, with the rights of the job's user."""
         if path is None:
             return None
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -176,7 +176,7 @@ class Shim:
             os.setgroups(before)
 
     def hook(self, name: str) -> str:
-        """Run a program of the operator's, as whoever runs the manager; what went wrong, or nothing."""
+        """Run the prolog or the epilog with the manager's rights; return what went wrong, or ""."""
         hooks = self.launch.get("hooks", {})
         path = hooks.get(name)
         if not path:
@@ -198,12 +198,12 @@ class Shim:
         end = time.monotonic() + hooks["timeout_s"]
         ended, status = os.waitpid(pid, os.WNOHANG)
         while not ended and time.monotonic() < end:
-            signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
+            signal.sigtimedwait(TAKEN_SIGNALS, max(0.0, min(1.0, end - time.monotonic())))
             if name == "prolog" and whole_files.read(self.folder, "stop.json") is not None:
-                break  # the job is not wanted any more; a SIGTERM without this file is not the manager's
+                break  # the job is to stop; a SIGTERM without this file does not come from the manager
             ended, status = os.waitpid(pid, os.WNOHANG)
         with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)  # also what it left behind
+            os.killpg(pid, signal.SIGKILL)  # also the processes that it left
         if not ended:
             os.waitpid(pid, 0)
             over = time.monotonic() >= end
@@ -211,8 +211,8 @@ class Shim:
         code = os.waitstatus_to_exitcode(status)
         return f"the {name} {path} failed with exit code {code}" if code else ""
 
-    def become(self, rank: dict[str, Any], log: int, say: int) -> NoReturn:
-        """In the child: its own session, group, user, folder, log and environment, then its command."""
+    def become(self, rank: dict[str, Any], log: int, errors: int) -> NoReturn:
+        """Turn this forked process into a rank: set its session, group, user, folder and log, then execute its command."""
         step = "start"
         try:
             os.setsid()
@@ -239,30 +239,31 @@ class Shim:
             os.execvpe(rank["argv"][0], rank["argv"], rank["env"])
         except BaseException as error:
             text = f"cannot {step}: {getattr(error, 'strerror', None) or error}\n"
-            os.write(say, text.encode(errors="replace"))
+            os.write(errors, text.encode(errors="replace"))
         os._exit(COMMAND_NOT_FOUND)
 
     # ---- watching
 
     def watch(self) -> None:
-        """Watch until nothing is left to wait for: all ranks have ended, or their time to stop is over."""
+        """Wait until all ranks have ended, or their grace is over. If they were asked to stop, wait for their children too."""
         while True:
             with contextlib.suppress(OSError):
                 self.write_started()
             any_left = self.reap()
-            # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.
+            # After a stop request, a rank may end before a child that still saves.
             if not any_left or (len(self.codes) == len(self.ranks) and not self.signalled):
                 return
             seconds = self.deadline - time.monotonic()
             if seconds <= 0:
                 return
-            # Signals are blocked and taken one by one here: none is lost and none interrupts.
-            received = signal.sigtimedwait(MINE, min(seconds, 3600.0 if self.started is None else DISK_RETRY_S))
+            received = signal.sigtimedwait(
+                TAKEN_SIGNALS, min(seconds, 3600.0 if self.started is None else DISK_RETRY_S)
+            )
             if received is not None and received.si_signo == signal.SIGTERM:
                 self.stop()
 
     def reap(self) -> bool:
-        """Collect what ended; False when no process is left at all."""
+        """Collect the processes that ended; return False if no process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -275,13 +276,13 @@ class Shim:
                 continue  # an orphan of a rank
             code = os.waitstatus_to_exitcode(status)
             self.codes[rank] = code if code >= 0 else 128 - code
-            if code != 0 and self.first_bad is None:
-                self.first_bad = rank
+            if code != 0 and self.first_failed is None:
+                self.first_failed = rank
                 if not self.signalled:
                     self.send(signal.SIGTERM, FAIL_GRACE_S)
 
     def stop(self) -> None:
-        """The manager asks: signal every rank's group, and set the end of the grace."""
+        """Obey stop.json: signal the process group of every rank, and set the end of the grace."""
         request = whole_files.read(self.folder, "stop.json")
         if request is None or len(self.codes) == len(self.ranks):
             return
@@ -289,6 +290,7 @@ class Shim:
         self.send(signal.Signals[request["signal"]], float(request["grace_s"]))
 
     def send(self, number: int, grace_s: float) -> None:
+        """Signal the process groups of the ranks that have not ended, and set the time at which they are killed."""
         for pid, rank in self.ranks.items():
             if rank not in self.codes:
                 with contextlib.suppress(OSError):
@@ -298,16 +300,16 @@ class Shim:
     # ---- ending
 
     def kill_all(self) -> None:
-        """Leave nothing behind: orphans come to us, so everything the ranks started is below us; a control group says it too."""
+        """Kill all processes that the ranks started. Orphans become children of the shim; control groups have all of them."""
         groups = self.launch.get("cgroup", ())
         while self.reap() or system.members(groups):
             system.kill_members(groups)
             kill(system.descendants(os.getpid()))
-            signal.sigtimedwait(MINE, KILL_PAUSE_S)
+            signal.sigtimedwait(TAKEN_SIGNALS, KILL_PAUSE_S)
 
     def outcome(self, never_ran: bool = False, refused: bool = False) -> dict[str, Any]:
         """Return how the attempt ended, as the manager reads it."""
-        code = 0 if self.first_bad is None else self.codes[self.first_bad]
+        code = 0 if self.first_failed is None else self.codes[self.first_failed]
         if self.message:
             code = COMMAND_NOT_FOUND
         groups = self.launch.get("cgroup", ())
@@ -325,8 +327,8 @@ class Shim:
         }
 
     def finish(self, ended: dict[str, Any]) -> None:
-        """Write how the attempt ended, and call the manager."""
-        while True:  # while the disk is full the attempt counts as alive: better late than lost
+        """Write how the attempt ended, and wake the manager. While the disk is full, try again: the attempt counts as alive."""
+        while True:
             try:
                 self.write_started()
                 whole_files.write(self.folder, "exit.json", ended, durable=True)
@@ -344,13 +346,13 @@ def kill(processes: Iterable[int]) -> None:
 
 
 def begin(folder: str, fifo: str, lock: int) -> NoReturn:
-    """In a fresh process: take over one attempt, and end with it."""
+    """Run the shim of one attempt in this forked process, and exit."""
     code = 1
     try:
         os.setsid()
-        # In place of the manager's socket, so that no pipe becomes number 0.
+        # /dev/null replaces the manager's socket, so that no pipe becomes number 0.
         os.dup2(os.open("/dev/null", os.O_RDWR), 0)
-        os.set_inheritable(lock, False)  # the lock is the shim's alone: what a rank leaves behind must not hold it
+        os.set_inheritable(lock, False)  # processes that a rank leaves must not hold the lock
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         system.prctl(SET_CHILD_SUBREAPER, 1)
         Shim(folder, fifo).run()
@@ -360,12 +362,12 @@ def begin(folder: str, fifo: str, lock: int) -> NoReturn:
 
 
 def main() -> None:
-    """The starter: forks a shim for every attempt that the manager names, so that a start costs a fork and not a new interpreter.
+    """Run the starter: fork a shim for every attempt, so that a start costs a fork and not a new interpreter.
 
-    Standard input is a socket of the manager's; a message is the attempt's folder and, with it, the descriptor that holds its lock.
+    Standard input is a socket of the manager. A message has the attempt's folder and the descriptor that holds its lock.
     """
     fifo = sys.argv[1]
-    signal.pthread_sigmask(signal.SIG_BLOCK, MINE)  # one that comes early waits for the shim
+    signal.pthread_sigmask(signal.SIG_BLOCK, TAKEN_SIGNALS)  # a signal that comes early waits for the shim
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # shims that end are reaped by the system
     manager = socket.socket(fileno=0)
     while True:

@@ -1,4 +1,4 @@
-"""What the shim and the executor ask of Linux: processes, control groups and the time. Standard library only."""
+"""Calls to Linux for the shim and the executor: processes, control groups and the time. Standard library only."""
 
 import contextlib
 import ctypes
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def prctl(option: int, value: int) -> None:
-    """Set something about this process."""
+    """Set an attribute of this process (prctl(2))."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def started_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot, which identifies it together with its pid; None if it is gone or dead."""
+    """Return the start of a process in clock ticks since boot, which identifies it with its pid; None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -25,25 +25,25 @@ def started_ticks(pid: int) -> int | None:
 
 
 def each_process(about: str) -> Iterator[tuple[int, bytes]]:
-    """Every process, with one of its files in /proc; those that are gone meanwhile, or are not ours to read, are left out."""
+    """Yield every process with the content of one of its files in /proc, unless it has ended or the file cannot be read."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/{about}", "rb") as file:
             yield int(name), file.read()
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below `root`."""
+    """Return all descendants of the process `root`."""
     children: dict[int, list[int]] = {}
     for pid, stat in each_process("stat"):
         children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(pid)
     below = [root]
-    for pid in below:  # it grows meanwhile
+    for pid in below:  # the list grows in this loop
         below += children.get(pid, ())
     return below[1:]
 
 
 def members(groups: Iterable[str]) -> set[int]:
-    """The processes of control groups, by their folders."""
+    """Return the processes of control groups, given as folders."""
     pids: set[int] = set()
     for folder in groups:
         with contextlib.suppress(OSError), open(os.path.join(folder, "cgroup.procs"), "rb") as file:
@@ -62,7 +62,7 @@ def kill_members(groups: Sequence[str]) -> None:
 
 
 def _put(groups: Sequence[str], name: str, text: str) -> None:
-    """Write to a file of the control groups that have it."""
+    """Write to this file of each control group that has it."""
     for folder in groups:
         with contextlib.suppress(OSError), open(os.path.join(folder, name), "r+b", buffering=0) as file:
             file.write(text.encode())
@@ -108,7 +108,7 @@ def marked(line: str, users: Container[int]) -> set[int]:
 
 
 def stamp() -> dict[str, Any]:
-    """When it is now: by the monotonic clock of this boot, which the manager's clock follows, and by the wall clock."""
+    """Return the time now: by the monotonic clock of this boot, which the manager's clock follows, and by the wall clock."""
     boot = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()

@@ -26,7 +26,7 @@ class Inbox:
     def __init__(self) -> None:
         self.arrivals: deque[int] = deque()  # numbers of accepted jobs
         self.requests: deque[ManagerRequest] = deque()
-        self.closing = self.gone = False  # the engine's thread is to end; has ended
+        self.closing = self.gone = False  # the engine's thread must end; it has ended
         self._wake = threading.Condition()
         self._woken = False
 
@@ -65,5 +65,5 @@ class Inbox:
         """Sleep until woken, at most `seconds`; `always`: even if `wake` was called before."""
         with self._wake:
             if (not self._woken or always) and not self.closing and seconds > 0:
-                self._wake.wait(min(seconds, 1.0))  # bounded: the clock of a test may move without waking us
+                self._wake.wait(min(seconds, 1.0))  # bounded: the clock of a test may advance without a wake-up
             self._woken = False

@@ -15,13 +15,13 @@ from headway.live.state.demands import lacks_nodes
 from headway.live.state.turnover import on_lost_gpus
 
 
-def opened(state: ClusterState, cluster: Cluster, rules: dict[str, Any], numbered: bool) -> Steps:
+def opened(state: ClusterState, cluster: Cluster, about: dict[str, Any], numbered: bool) -> Steps:
     """Open on a cluster. If its nodes have changed, stop jobs on nodes that are gone first, and release jobs that fit again."""
     if not cluster.same_nodes(state.cluster):
         yield from _leave_lost_gpus(state, cluster, numbered)
     data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
     kinds = {"types": list(cluster.types), "features": [list(names) for names in cluster.features]}
-    yield Note(OPENED, data={**data, **{name: values for name, values in kinds.items() if values}, **rules})
+    yield Note(OPENED, data={**data, **{name: values for name, values in kinds.items() if values}, **about})
     for job in state.active_jobs():
         if job.blockers & Blocker.NODE_DOWN and not lacks_nodes(job.spec, cluster):
             yield from unblock(state, job, Blocker.NODE_DOWN)

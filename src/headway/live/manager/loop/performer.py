@@ -17,12 +17,12 @@ Environment = Callable[[Job, int], dict[str, str]]  # variables of an attempt, b
 
 
 class Performer:
-    """The loop's access to the executor."""
+    """The executor, and the ledger of links, as the loop uses them."""
 
     def __init__(self, state: ClusterState, executor: Executor, environment: Environment, identity: str) -> None:
         self.state, self.executor, self.environment = state, executor, environment
         self.identity = identity  # of the journal
-        self._ledger: SliceLedger | None = None  # of a fabric whose links are reserved
+        self._ledger: SliceLedger | None = None  # None: no links are reserved
         self._not_started: list[Report] = []  # ends of attempts that did not begin
 
     def open_ledger(self) -> None:
@@ -42,7 +42,7 @@ class Performer:
         return ends + self.executor.reports()
 
     def perform(self, effect: Effect, now: float) -> bool:
-        """Perform one effect; return False if an attempt could not be started: `reports` has the end of it."""
+        """Perform one effect. Return False if an attempt could not be started; `reports` then returns its end."""
         match effect:
             case StartAttempt(launch):
                 return self._start(launch)

@@ -35,13 +35,11 @@ from headway.live.store.snapshot import capture
 from headway.live.store.snapshot_table import StateSnapshot
 
 LATE_S = 0.002  # a round that begins at least this late says so in its first row, so that replays are late as well
-KEPT_FINISHED = 1000  # finished jobs that stay in memory; older jobs are retired when there are twice as many
+KEPT_FINISHED = 1000  # finished jobs that stay in memory; when there are twice as many, older jobs are retired
 ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most this many rows
 ENDED = NAMES[events.ENDED]
-DATED = ENGINE_KINDS.keys() - {
-    NAMES[events.EXPLAINED],
-    NAMES[events.DEFERRED],
-}  # kinds that can say that a round was late
+# Kinds of rows that can hold the field LATE.
+LATE_KINDS = ENGINE_KINDS.keys() - {NAMES[events.EXPLAINED], NAMES[events.DEFERRED]}
 
 
 @dataclass(slots=True)
@@ -49,7 +47,7 @@ class JournalRound:
     """The rows of one round, and the effects and answers that wait for them."""
 
     now: float
-    late_s: float = 0.0  # since the engine was to be woken
+    late_s: float = 0.0  # seconds since the engine was to be woken
     rows: list[JournalRow] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     answers: deque[Future[None]] = field(default_factory=deque)  # of requests that have begun
@@ -59,7 +57,7 @@ class JournalRound:
 
     def journal_rows(self) -> list[JournalRow]:
         """Return the rows to write; the first fact or action of a late round says how late it was."""
-        first = next((i for i, row in enumerate(self.rows) if row.kind in DATED), None)
+        first = next((i for i, row in enumerate(self.rows) if row.kind in LATE_KINDS), None)
         if self.late_s < LATE_S or first is None:
             return self.rows
         row = self.rows[first]
@@ -75,12 +73,13 @@ class Recorder:
         self._alarms: list[SetAlarm] = []
 
     def take(self, steps: Iterable[Step], now: float) -> Iterator[Recorded]:
-        """Apply steps; yield those for the engine. The caller records each and calls `note` before it asks for the next."""
+        """Apply steps; yield those for the engine. The caller records each and calls `add_row` before it asks for the next."""
         for step in steps:
             match step:
                 case Note(kind, job, data, attempt):
-                    present = self.state.attempt(self.state.jobs[job]) if job and attempt is None else attempt or 0
-                    self._write(JournalRow(now, kind, job, present, dict(data)))
+                    if job and attempt is None:
+                        attempt = self.state.attempt(self.state.jobs[job])
+                    self._add(JournalRow(now, kind, job, attempt or 0, dict(data)))
                 case KeepProgress(job, progress):
                     keep_progress(self.state.jobs[job], progress)
                 case SetAlarm():
@@ -98,18 +97,19 @@ class Recorder:
         """Apply and record steps outside of the engine's loop."""
         for fact in self.take(steps, now):
             self.state.engine.record(fact, now)
-            self.note(fact, now)
+            self.add_row(fact, now)
 
-    def note(self, fact: Recorded, now: float) -> None:
-        """Add the row of an event that the engine recorded."""
+    def add_row(self, fact: Recorded, now: float) -> None:
+        """Add the row of a fact or an action that the engine recorded."""
         data = dict(fact.data) if isinstance(fact, Fact) else data_of(self.state, fact)
         job = self.state.at(fact.job) if fact.job >= 0 else None
         number, attempt = (job.id, self.state.attempt(job)) if job else (0, 0)
-        self._write(JournalRow(now, NAMES[fact.kind], number, attempt, data))
+        self._add(JournalRow(now, NAMES[fact.kind], number, attempt, data))
         if job and fact.kind == events.STARTED and attempt == 1:
             self.measures.waited(job.spec.queue, now - job.submitted)
 
-    def _write(self, row: JournalRow) -> None:
+    def _add(self, row: JournalRow) -> None:
+        """Add a row to the round, and apply it to the state."""
         if not self.round.rows:
             self.measures.behind_since = row.time
         self.round.rows.append(row)
@@ -124,13 +124,13 @@ class Recorder:
         return min(until, self._alarms[0].at) if self._alarms else until
 
     def end_round(self, rows_since_snapshot: int) -> None:
-        """Add the rows of jobs that ended; retire finished jobs and take a snapshot when it is time."""
+        """Archive the jobs that ended; retire finished jobs if there are many; take a snapshot every ROWS_PER_SNAPSHOT rows."""
         current = self.round
         ended = {row.job: None for row in current.rows if row.kind == ENDED and ARCHIVED not in row.data}
         jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
         current.finished += [finished_row(self.state, job, current.now) for job in jobs]
         many = len(self.state.finished) >= 2 * KEPT_FINISHED
-        # Jobs of this round are not on disk yet: a query would not find them.
+        # A query finds retired jobs on disk, where the jobs of this round are not yet.
         keep = max(len(jobs), KEPT_FINISHED if many else 0)
         if (many or self.state.demands.crowded) and keep < len(self.state.finished):
             self.apply([Note(RETIRED, data={"keep": keep})], current.now)

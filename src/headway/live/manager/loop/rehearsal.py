@@ -12,7 +12,7 @@ from headway.policies.registry import find_policy
 
 
 def rehearse(cluster: Cluster, policy: str, placement: str) -> None:
-    """Call what a first job calls. Takes milliseconds where everything is compiled, about half a minute where nothing is."""
+    """Call the functions that a first job calls. This takes milliseconds, or half a minute if the kernels are not compiled yet."""
     engine = LiveEngine(cluster, find_policy(policy), find_placement(placement))
     for row in (0, 1):
         admit(engine.state, row, submit=0.0, gpus=cluster.gpus[0] if row else 1)

@@ -32,6 +32,7 @@ from headway.live.manager.loop.recorder import JournalRound, Recorder
 from headway.live.manager.loop.writer import RoundWriter
 from headway.live.manager.outcome import Backoff
 from headway.live.manager.steps import Steps
+from headway.live.rows import AWAY_SINCE
 from headway.live.state.cluster import ClusterState
 from headway.live.store.journal import Journal
 
@@ -40,7 +41,7 @@ POLICY = "policy"  # name in `meta`: the policy of the last manager
 
 
 class LiveWorld:
-    """The source of facts and the receiver of actions."""
+    """The state, the inbox, the recorder, the writer and the performer, composed for one loop."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class LiveWorld:
         self.measures = self.recorder.measures
         self.writer = RoundWriter(journal, self.measures, disk, last_seq, snapshot_seq)
         self.performer = Performer(state, executor, environment, identity)
-        self.mark = mark  # called with how far the journal is written: `Mark.set`
+        self.mark = mark  # `JournalMark.set`: called with how far the journal is written
         self.lock = threading.RLock()  # held by the engine's thread while it records and decides
         self.failure = ""  # why the engine stopped for good
         self.engine_gone = threading.Event()
@@ -77,18 +78,18 @@ class LiveWorld:
 
     def wait(self, until: float) -> float | None:
         """End the round: write the journal, perform, answer; then sleep until there is news, or `until`."""
-        ended = self.recorder.round
-        self.measures.rounds.add(perf_counter() - ended.began)
+        current = self.recorder.round
+        self.measures.rounds.add(perf_counter() - current.began)
         self.recorder.end_round(self.writer.last_seq - self.writer.snapshot_seq)
         if self._rounds:
             self._decided.set()
         self.lock.release()
         try:
-            if self._finish(ended):
+            if self._finish(current):
                 self._sleep(self.recorder.wake_at(until))
         finally:
             self.lock.acquire()
-        now = max(ended.now, self.clock())
+        now = max(current.now, self.clock())
         self.mark(seq=self.last_seq, now=now)
         late_s = max(0.0, now - until)
         if not self._rounds and self.rules.away[0] < self.rules.away[1]:  # no manager ran until this first round
@@ -108,7 +109,7 @@ class LiveWorld:
 
     def note(self, event: Recorded, now: float) -> None:
         """Add the row of an event that the engine recorded; return the links of a job that has stopped."""
-        self.recorder.note(event, now)
+        self.recorder.add_row(event, now)
         if event.kind in (STOPPED, ENDED):
             self.performer.give_back(self.state.at(event.job).id)
 
@@ -132,12 +133,12 @@ class LiveWorld:
         changed_nodes, reports = self.performer.executor.node_reports(), self.performer.reports()
         self._nodes = changed_nodes or self._nodes
         for report in reports:
-            yield from lifecycle.reported(self.state, report, self.when(report), now, self.rules)
+            yield from lifecycle.reported(self.state, report, self._happened(report), now, self.rules)
         if changed_nodes or any(report.what == executors.ENDED for report in reports):
             yield from lifecycle.nodes_reported(self.state, self._nodes)
 
-    def when(self, report: Report) -> float | None:
-        """Return when a report happened, by the manager's clock; None if that is not known, as with clocks of tests."""
+    def _happened(self, report: Report) -> float | None:
+        """Return the time of a report by the manager's clock, or None: it has no stamp, or the clock of a test reads none."""
         read = getattr(self.clock, "when", None)
         return float(read(report.at)) if read and report.at else None
 
@@ -179,39 +180,41 @@ class LiveWorld:
 
     def _refuse(self, current: JournalRound, error: JournalFailed) -> None:
         """Refuse all requests with the error. If its cause can pass, requests that have begun are done later."""
-        late = NotDoneYet(error.fields["cause"]) if error.can_pass and "cause" in error.fields else error
+        begun = NotDoneYet(error.fields["cause"]) if error.can_pass and "cause" in error.fields else error
         while current.answers:
-            current.answers.pop().set_exception(late)
+            current.answers.pop().set_exception(begun)
         self.inbox.refuse(error)
 
     def _sleep(self, until: float, always: bool = False) -> None:
-        """Sleep until a moment of the manager's clock, or until woken."""
+        """Sleep until a time of the manager's clock, or until woken."""
         self.inbox.sleep(until - self.clock(), always)
 
     # ---- life
 
-    def open(self, cluster: Cluster, rules: dict[str, Any], numbered: bool) -> None:
-        """Record that a manager opens, before the loop begins."""
+    def open(self, cluster: Cluster, about: dict[str, Any], numbered: bool) -> None:
+        """Record that a manager opens, before the loop begins. `about` has more fields of its row, such as the policy."""
         now = self.opened = self.recorder.round.now = self.clock()
-        self.recorder.apply(opened(self.state, cluster, rules, numbered), now)
-        if self.last_seq and self.journal.meta(POLICY) != rules["policy"]:  # another policy set the time of its retry
+        self.rules = replace(self.rules, away=(about.get(AWAY_SINCE, now), now))
+        self.recorder.apply(opened(self.state, cluster, about, numbered), now)
+        if self.last_seq and self.journal.meta(POLICY) != about["policy"]:  # another policy set the time of its retry
             self.recorder.apply([PreemptionRetry(now)], now)
         self.recorder.round.effects.clear()  # `adopt` repeats the stops
         if not self._finish(self.recorder.round):
             raise JournalFailed(self.trouble, {"cause": self.trouble, "path": str(self.journal.path)})
-        self.journal.remember(POLICY, rules["policy"])
+        self.journal.remember(POLICY, about["policy"])
         self.performer.open_ledger()
 
-    def adopt(self, later: Aftermath | None) -> None:
+    def adopt(self, aftermath: Aftermath | None) -> None:
         """Adopt the jobs of the last manager, and take accepted jobs that the engine has not recorded."""
         jobs = self.state.by_row
         self.inbox.arrivals.extend(job.id for job in jobs if self.state.job_state(job) == JobState.FUTURE)
-        if later:
-            request = ManagerRequest(partial(later.steps, self.state))
-            request.done.add_done_callback(partial(later.written, self.journal))
+        if aftermath:
+            request = ManagerRequest(partial(aftermath.steps, self.state))
+            request.done.add_done_callback(partial(aftermath.forget, self.journal))
             self.inbox.requests.append(request)
-            self.measures.error(self.opened, later.line)
-        self.recorder.apply(adopted(self.state, self.opened, later.held if later else ()), self.opened)
+            self.measures.error(self.opened, aftermath.line)
+        held = aftermath.held if aftermath else frozenset()
+        self.recorder.apply(adopted(self.state, self.opened, held), self.opened)
         self._finish(self.recorder.round)
 
     def run(self) -> None:

@@ -23,7 +23,10 @@ class RoundWriter:
         self, journal: Journal, measures: Measures, disk: Disk | None, last_seq: int, snapshot_seq: int
     ) -> None:
         self.journal, self.measures, self.disk = journal, measures, disk
-        self.last_seq, self.snapshot_seq = last_seq, snapshot_seq  # the last row, and the last that a snapshot has
+        self.last_seq, self.snapshot_seq = (
+            last_seq,
+            snapshot_seq,
+        )  # the last row, and the last row that a snapshot covers
         self.trouble = ""  # why the last round cannot be written
         self.committed = threading.Condition()  # notified after every round
         self.on_commit: Callable[[list[JournalRow]], None] = lambda rows: None  # called with the rows that were written
@@ -38,7 +41,7 @@ class RoundWriter:
                 self.last_seq = self.journal.append(rows, current.finished, snapshot)
                 written = True
             except JournalFailed as error:
-                snapshot = None  # it is large: the rows alone may fit; a later round takes another
+                snapshot = None  # without the snapshot the rows may fit; a later round takes another one
                 self.trouble = str(error)
                 if self.disk is not None:
                     self.disk.give_up_reserve()

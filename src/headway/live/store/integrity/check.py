@@ -19,9 +19,8 @@ from headway.live.store.integrity.log import PAGE_SIZES, read_log
 COMPLETE_FROM: Final = "complete_from"  # name in `meta`: rows of `events` up to this one may be missing
 FLOOR: Final = "last_number"  # name in `meta`: job numbers up to this one are not given again
 MISSING: Final = "missing"  # name in `meta`: ranges of job numbers that earlier losses took, as JSON
-SUSPECT: Final = (
-    "journal.suspect"  # file beside the journal: damage was seen, so the next start checks the whole journal
-)
+# A file beside the journal: damage was seen, so the next start checks the whole journal.
+SUSPECT: Final = "journal.suspect"
 
 IN_USE: Final = 128  # byte of a log's index that every process with an open connection locks (os_unix.c: UNIX_SHM_DMS)
 _opened_here: set[str] = set()  # paths of journals

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HEADER, FRAME_HEADER = 32, 24
-BIG_ENDIAN: Final = (
-    0x377F0683  # the magic number of a log whose checksums read big-endian words; 0x377F0682: little-endian
-)
+# The magic number of a log whose checksums read big-endian words; 0x377F0682: little-endian.
+BIG_ENDIAN: Final = 0x377F0683
 PAGE_SIZES: Final = tuple(1 << power for power in range(9, 17))
 MOST_LOGS: Final = 1 << 16  # earlier logs whose frames may be left at the end of the file
 AT_ONCE: Final = 1000  # frames whose checksums are computed together
@@ -63,9 +62,8 @@ def read_log(path: Path, with_frames: bool = False) -> Log:
     table = np.frombuffer(raw, np.uint8, count * (FRAME_HEADER + size), HEADER).reshape(count, FRAME_HEADER + size)
     heads = np.ascontiguousarray(table[:, :FRAME_HEADER]).view(">u4")
     salts = header[4:6] if header_intact else heads[0, 2:4]
-    age = (int(salts[0]) - heads[:, 2].astype(np.int64)) % (
-        1 << 32
-    )  # logs begun since: each adds one to the first salt
+    # The number of logs begun since: each adds one to the first salt.
+    age = (int(salts[0]) - heads[:, 2].astype(np.int64)) % (1 << 32)
     own = (age == 0) | (age > MOST_LOGS) | (heads[:, 3] == salts[1])
     good = _intact_frames(table, heads, header[6:], order) & (heads[:, 2:4] == salts).all(axis=1)
     first_bad = int(np.argmin(good)) if not good.all() else count

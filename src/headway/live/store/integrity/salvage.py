@@ -1,7 +1,7 @@
 """Recover a damaged journal: write all readable rows to a new one, and keep the damaged files under another name.
 
 A state is never rebuilt over a gap. Facts and actions count up to the first missing row after the last intact snapshot.
-Later ones are lost; aftermath.py decides how each job goes on.
+Later rows are lost; manager/aftermath.py decides how each job goes on.
 """
 
 import contextlib
@@ -108,7 +108,7 @@ class _Assembly:
         self.missing = missing_jobs(remembered(file, MISSING), self.floor)
         self.marked, self.marked_seq, self.marked_job = read_mark(data)
         self.highest_run = highest_run(data)
-        # Of all rows that were read, also those that are dropped.
+        # The last row and the latest time of all rows that were read, also of rows that are dropped.
         self.last_seq = self._one("SELECT max(max(seq), (SELECT coalesce(max(seq), 0) FROM snapshots)) FROM events")
         self.time = self._one(
             "SELECT max(coalesce((SELECT max(time) FROM events), 0), coalesce((SELECT max(submitted) FROM jobs), 0),"

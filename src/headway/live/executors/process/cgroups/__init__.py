@@ -1,7 +1,7 @@
-"""Limits per job, and finding its processes, by the kernel's control groups: version 1 and 2 behind one interface. Imports nothing else.
+"""Control groups, version 1 and 2 behind one interface: they limit the processes of a job, and find them. Imports nothing else.
 
-An attempt has a group of its own, named by job and attempt, below one folder per manager. Its ranks enter the group before they become
-their user, so that everything they start is in it, whatever it does to its parents, sessions or environment.
+An attempt has its own group, named by job and attempt, below one folder per manager. Its ranks enter the group before they become their
+user, so that all processes that they start are in it, whatever these do to their parents, sessions or environment.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ InUse = Callable[[str], bool]  # whether the group of that name is that of an at
 
 @dataclass(frozen=True, slots=True)
 class AttemptLimits:
-    """What an attempt may use in all; None: as much as there is. Denied devices are (major, minor) of character devices."""
+    """The limits of an attempt in all (None: no limit). `denied` has (major, minor) of character devices."""
 
     cpus: float | None = None
     memory_bytes: int | None = None
@@ -26,7 +26,7 @@ class Cgroups(Protocol):
     """The groups of one manager."""
 
     enforced: frozenset[str]  # of the four limits above
-    about: str  # in one line: what is there, or why nothing is
+    about: str  # one line: the version and the controllers, or why there are none
 
     def make(self, name: str, limits: AttemptLimits) -> list[str]:
         """Make a group with these limits (as far as they can be enforced), and return the folders to enter. OSError if it fails."""
@@ -38,11 +38,11 @@ class Cgroups(Protocol):
         """Remove all groups that are empty and not in use, such as those of attempts that ended while no manager ran."""
 
     def close(self, in_use: InUse) -> None:
-        """Also remove the folder of this manager, unless there are groups left in it."""
+        """Do as `tidy`, and remove the folder of this manager unless groups are left in it."""
 
 
 class NoCgroups:
-    """Nothing is enforced, and why; processes are found by other means."""
+    """No control groups: no limit is enforced. `why` and `fix` are for the operator."""
 
     enforced: frozenset[str] = frozenset()
 
@@ -51,15 +51,15 @@ class NoCgroups:
         self.about = f"{why}: {fix}" if fix else why
 
     def make(self, name: str, limits: AttemptLimits) -> list[str]:
-        """No folders to enter."""
+        """Return no folders."""
         return []
 
     def remove(self, name: str) -> bool:
-        """Nothing to do."""
+        """Return True."""
         return True
 
     def tidy(self, in_use: InUse) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self, in_use: InUse) -> None:
-        """Nothing to do."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Devices out of reach of a group, on version 2: a small program for the kernel (BPF) that is asked at every opening of a device.
+"""Deny devices to a group, on version 2: the kernel runs a small program (BPF) at every opening of a device.
 
 Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst (Device controller) and include/uapi/linux/bpf.h. The program is
 attached to the group's folder, and goes with it.
@@ -22,7 +22,7 @@ LOAD, AND, IF_NOT, GO, MOVE, EXIT = 0x61, 0x57, 0x55, 0x05, 0xB7, 0x95
 
 
 def program(denied: Sequence[tuple[int, int]]) -> bytes:
-    """Say no to these character devices, whatever is wanted of them, and yes to everything else."""
+    """Return the code of a program that denies all access to these character devices, and allows all others."""
     # Register 1 points to {access << 16 | kind, major, minor}; the answer is left in register 0.
     code = [
         _step(LOAD, 2, 1, offset=0),
@@ -43,7 +43,7 @@ def _step(operation: int, to: int = 0, source: int = 0, offset: int = 0, value: 
 
 
 def deny(folder: Path, devices: Sequence[tuple[int, int]]) -> None:
-    """Keep a group from these devices; OSError if the kernel or the user may not."""
+    """Deny these devices to a group; OSError if the kernel refuses."""
     loaded = _load(program(devices))
     try:
         group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -56,7 +56,7 @@ def deny(folder: Path, devices: Sequence[tuple[int, int]]) -> None:
 
 
 def can_deny() -> bool:
-    """Whether this kernel takes such programs from us."""
+    """Return whether the kernel lets this process load such a program."""
     try:
         os.close(_load(program([(1, 1)])))
     except OSError:

@@ -1,4 +1,4 @@
-"""Which control groups this machine offers to this manager."""
+"""Find the control groups that this manager may use."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ DELEGATED = ("user.delegate", "trusted.delegate")
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """Where the trees are: of version 2, and of every controller of version 1."""
+    """The mount points of version 2, and of every controller of version 1."""
 
     unified: Path | None
     controllers: dict[str, Path]
@@ -41,7 +41,7 @@ def mounted(mountinfo: str) -> Mounted:
 
 
 def find_cgroups(data: Path, proc: Path = Path("/proc/self")) -> Cgroups:
-    """The groups for the manager of a data folder; if there are none, why, and what would help."""
+    """Return the groups for the manager of a data folder, or NoCgroups with the reason and a fix."""
     where = mounted(get(proc, "mountinfo"))
     instance = hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]
     if where.unified is not None and "memory" in get(where.unified, "cgroup.controllers").split():
@@ -60,11 +60,11 @@ def find_cgroups(data: Path, proc: Path = Path("/proc/self")) -> Cgroups:
 
 
 def own_group(unified: Path, membership: str) -> Path:
-    """The group that was handed to this manager, or the root of the tree, which only root may change."""
+    """Return the group that systemd delegated to this manager, or the root of the tree, which only root may change."""
     for line in membership.splitlines():
         if line.startswith("0::"):
             own = unified / line[3:].strip().lstrip("/")
-            # The manager itself may sit one below (DelegateSubgroup=).
+            # The manager may run in a group below the delegated one (DelegateSubgroup=).
             return next((group for group in (own, own.parent) if group != unified and _delegated(group)), unified)
     return unified
 

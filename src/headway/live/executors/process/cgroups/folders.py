@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headway.live.executors.process.cgroups import InUse
 
-# An empty group of another manager is nobody's at this age: a job enters its own within milliseconds, but for its prolog.
+# At this age, an empty group of another manager is unused: a job enters its group within milliseconds, or after its prolog.
 LEFT_AFTER_S = 3600.0
 # Processes and threads of one attempt: about three times an estimate of training on 8 GPUs (8 ranks with 8 loaders each, 64 threads in
 # each). Podman allows 2,048 per container (podman-run, --pids-limit); Kubernetes has no default (concepts/policy/pid-limiting).
@@ -26,7 +26,7 @@ def put(folder: Path, name: str, text: str) -> None:
 
 
 def get(folder: Path, name: str) -> str:
-    """One value; empty if it is not there."""
+    """Return one value; empty if the file cannot be read."""
     try:
         return (folder / name).read_text(encoding="ascii")
     except OSError:
@@ -51,12 +51,12 @@ def limit_all_processes(base: Path) -> None:
 
 
 def members(folder: Path) -> list[int]:
-    """The processes of a group."""
+    """Return the processes of a group."""
     return [int(line) for line in get(folder, "cgroup.procs").split()]
 
 
 def tidy_folder(base: Path, in_use: InUse) -> None:
-    """Remove the empty groups below a folder; the kernel refuses the others. Also what managers of other data folders left long ago.
+    """Remove the empty groups below a folder, and old empty groups of other data folders. The kernel refuses groups with processes.
 
     The group of an attempt is empty until its ranks have started, and yet in use.
     """
@@ -82,7 +82,7 @@ def _age_s(folder: Path) -> float:
 
 
 def remove_folder(folder: Path) -> bool:
-    """Remove an empty group; whether it is gone."""
+    """Remove an empty group; return whether it is gone."""
     try:
         os.rmdir(folder)
     except FileNotFoundError:

@@ -18,12 +18,12 @@ from headway.live.executors.process.cgroups.folders import (
 
 PERIOD_US = 100_000  # the kernel's default period of a CPU quota
 LEAST_QUOTA_US = 1000  # the kernel refuses less
-# What a controller is for. The trees are independent: one that is missing takes only its own limits along.
+# The limit of each controller. The trees are independent: without a controller, only its own limit is not enforced.
 CONTROLLERS = {"freezer": "", "memory": MEMORY, "cpu": CPUS, "devices": DEVICES, "pids": PROCESSES}
 
 
 class CgroupsV1:
-    """Groups below `bases`: a folder of ours in the tree of every controller that is there."""
+    """Groups below `bases`: a folder of this manager in the tree of every mounted controller."""
 
     def __init__(self, bases: dict[str, Path]) -> None:
         for base in bases.values():
@@ -36,7 +36,7 @@ class CgroupsV1:
         self.about = f"cgroups v1 with {', '.join(sorted(self.bases))}"
 
     def make(self, name: str, limits: AttemptLimits) -> list[str]:
-        """One folder in every tree."""
+        """Make a folder in every tree, and return the folders."""
         folders = {controller: base / name for controller, base in self.bases.items()}
         for controller, folder in folders.items():
             folder.mkdir(parents=True, exist_ok=True)
@@ -58,24 +58,24 @@ class CgroupsV1:
                 put(folder, "devices.deny", f"c {major}:{minor} rwm")
 
     def remove(self, name: str) -> bool:
-        """From every tree."""
+        """Remove the group from every tree."""
         gone = [remove_folder(base / name) for base in self.bases.values()]
         return all(gone)
 
     def tidy(self, in_use: InUse) -> None:
-        """In every tree."""
+        """Remove the unused groups of every tree."""
         for base in self.bases.values():
             tidy_folder(base, in_use)
 
     def close(self, in_use: InUse) -> None:
-        """In every tree."""
+        """Remove the folder of this manager from every tree."""
         self.tidy(in_use)
         for base in self.bases.values():
             remove_folder(base)
 
 
 def _may_deny(base: Path) -> bool:
-    """Whether we may take devices from a group: with its file alone it is not done, it takes CAP_SYS_ADMIN."""
+    """Return whether the manager may deny devices. Write access to the file is not enough: it takes CAP_SYS_ADMIN."""
     trial = base / f"trial-{os.getpid()}"
     try:
         trial.mkdir(exist_ok=True)

@@ -20,11 +20,11 @@ from headway.live.executors.process.cgroups.folders import (
 from headway.live.executors.process.cgroups.v1 import LEAST_QUOTA_US, PERIOD_US
 
 CONTROLLERS = {"memory": MEMORY, "cpu": CPUS, "pids": PROCESSES}
-MANAGER = "manager"  # where the manager itself goes: a group with limits below it holds no processes of its own
+MANAGER = "manager"  # the manager's own group: a group with limited groups below it may not hold processes itself
 
 
 class CgroupsV2:
-    """Groups below `base`, a folder of ours somewhere below `top`, the highest folder that is ours to change."""
+    """Groups below `base`, the folder of this manager below `top`, the highest folder that the manager may change."""
 
     def __init__(self, top: Path, base: Path) -> None:
         self.base = base
@@ -45,7 +45,7 @@ class CgroupsV2:
         self.about = f"cgroups v2 with {', '.join([*self.controllers, *devices, 'cgroup.kill'])}"
 
     def _make_way(self, top: Path) -> None:
-        """Move processes of `top` into a group of their own; the root of the tree may keep its processes."""
+        """Move the processes of `top` into the group MANAGER; the root of the tree may keep its processes."""
         if not (top / "cgroup.type").exists():
             return
         own = top / MANAGER
@@ -55,7 +55,7 @@ class CgroupsV2:
                 put(own, "cgroup.procs", str(pid))
 
     def make(self, name: str, limits: AttemptLimits) -> list[str]:
-        """One folder."""
+        """Make one folder, and return it."""
         folder = self.base / name
         folder.mkdir(exist_ok=True)
         if limits.memory_bytes is not None and "memory" in self.controllers:
@@ -73,14 +73,14 @@ class CgroupsV2:
         return [str(folder)]
 
     def remove(self, name: str) -> bool:
-        """The one folder."""
+        """Remove the group."""
         return remove_folder(self.base / name)
 
     def tidy(self, in_use: InUse) -> None:
-        """Those of this manager."""
+        """Remove the unused groups."""
         tidy_folder(self.base, in_use)
 
     def close(self, in_use: InUse) -> None:
-        """The folder of this manager."""
+        """Remove the folder of this manager."""
         self.tidy(in_use)
         remove_folder(self.base)
