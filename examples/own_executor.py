@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Capabilities, Executor, Launch, Report
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Capabilities, Executor, Launch, Report, stray
 from headway.live.executors.common.environment import free_port, rank_environment, user_environment
-from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside
+from headway.live.executors.common.folders import LAUNCH, attempts_in, journal_of, set_aside
 from headway.live.executors.common.progress import read_progress
 
 LOOK_S = 0.05
@@ -120,6 +120,14 @@ class PlainExecutor(Executor):
             self._watched.setdefault((job, attempt), Watched(folder))
         else:
             self.tell(Report(ENDED, job, attempt, lost=True, never_ran=True, message="it was not started"))
+
+    def strays(self) -> list[str]:
+        """Return a line for each attempt of a lost journal that still runs."""
+        others = [
+            (job, folder) for job, attempt, folder in attempts_in(self.runs) if (job, attempt) not in self._watched
+        ]
+        running = [(job, folder) for job, folder in others if Watched(folder).alive()]
+        return [stray(job, f"kill -9 -- -{(folder / 'pid').read_text()}") for job, folder in running]
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_S):

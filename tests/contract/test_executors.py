@@ -22,6 +22,7 @@ from tests.processes import is_dead
 from tests.slurm_cluster import SlurmCluster
 from tests.waiting import PATIENCE_S, wait_for
 
+from headway.cluster.named import cluster
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Executor, Launch, Report
@@ -31,6 +32,7 @@ from headway.live.executors.process.render import render
 from headway.live.executors.registry import executor_names, find_executor
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
+from headway.live.manager.manager import Manager
 
 QUICK: dict[str, Callable[[Path], Executor]] = {  # of those that look at a system now and then
     "process": lambda data: ProcessExecutor(data, poll_s=0.1),
@@ -236,6 +238,25 @@ def test_a_new_journal_uses_the_numbers_of_a_lost_one_again(make: Callable[[], W
     assert [path.read_text() for path in after.executor.logs(1, 1)] == ["new\n"]
 
 
+def test_attempts_of_a_lost_journal_that_run_are_named(make: Callable[[], Watch], tmp_path: Path) -> None:
+    """Unless the system that runs them reports their GPUs as taken (`strays` is not defined)."""
+    before = make()
+    if type(before.executor).strays is Executor.strays:
+        pytest.skip("SKIPPED: this executor leaves strays to the reports of its nodes")
+    before.executor.journals = ("old",)
+    wait = f"until [ -e {tmp_path}/over ]; do sleep 0.05; done"
+    before.executor.start(replace(launch(wait, 1), journal="old"))
+    before.until(STARTED, 1)
+    assert before.executor.strays() == []
+    after = make()
+    after.executor.journals = ("new",)
+    (line,) = after.executor.strays()
+    assert line.startswith("job 1 still runs, and its GPUs count as free here")
+    assert "kill -9" in line
+    (tmp_path / "over").touch()
+    wait_for(lambda: after.executor.strays() == [])
+
+
 def test_ranks_find_each_other(make: Callable[[], Watch]) -> None:
     """The variables of torchrun, and those of Headway; those of the job file win over the manager's."""
     names = (
@@ -387,6 +408,8 @@ def test_an_executor_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "class Own(ProcessExecutor):\n    pass\n"
         "class Half:\n    def start(self, launch): ...\n"
         "class Part(Executor):\n    def start(self, launch): ...\n"
+        "class Bare(ProcessExecutor):\n    def __init__(self, data): ...\n"
+        "class Shut(ProcessExecutor):\n    def open(self, wake): raise RuntimeError('no network')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert type(find_executor("outside_executor:Own", tmp_path)).__name__ == "Own"
@@ -397,8 +420,17 @@ def test_an_executor_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("slurm?partitoin=gpu", "did you mean 'partition'"),
         ("outside_executor:Half", "is not a subclass of Executor: derive it"),
         ("outside_executor:Part", "lacks methods: define adopt, stop"),
+        ("outside_executor:Bare", r"its constructor must call super\(\).__init__\(data\)"),
         ("outside_executor:Nobody", "outside_executor has no 'Nobody'"),
         ("no_such_module:X", "cannot import 'no_such_module'.*PYTHONPATH"),
     ):
         with pytest.raises(BadInput, match=says):
             find_executor(name, tmp_path)
+    manager = Manager(
+        tmp_path / "data", cluster("1x1"), executor=find_executor("outside_executor:Shut", tmp_path / "data")
+    )
+    with pytest.raises(
+        BadInput, match=r"executor Shut: open failed: RuntimeError: no network \(.*outside_executor.py, line"
+    ):
+        manager.start()
+    manager.stop()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headway.collectives.limit import BITS_PER_BYTE, BPS_PER_GBPS
 from headway_wiring.model import Wiring
-from headway_wiring.packed import POWER, Links
+from headway_wiring.packed import POWER, PackedLinks
 from headway_wiring.plan import Send
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ PIECES = (1, 2, 4)
 
 def exchanged(wiring: Wiring, pieces: int) -> tuple[list[int], list[Send], Floats]:
     """The sources of all messages, their sends, the farthest first, and how busy each link is."""
-    links = Links(wiring)
+    links = PackedLinks(wiring)
     routes: dict[tuple[int, int], list[list[int]]] = {}
     for turn in range(ROUNDS * pieces):
         for source in range(links.ranks):
@@ -47,7 +47,7 @@ def exchanged(wiring: Wiring, pieces: int) -> tuple[list[int], list[Send], Float
     return owners, sends, links.busy
 
 
-def _routes(links: Links, source: int) -> list[list[int]]:
+def _routes(links: PackedLinks, source: int) -> list[list[int]]:
     """The cheapest way from one rank to each other, as hops."""
     costs = links.costs(float(max(links.busy.max(), links.span.max())))
     reached, came = _distances(links, source, costs)
@@ -63,7 +63,7 @@ def _routes(links: Links, source: int) -> list[list[int]]:
     return routes
 
 
-def _distances(links: Links, source: int, costs: Sequence[float]) -> tuple[list[float], list[int]]:
+def _distances(links: PackedLinks, source: int, costs: Sequence[float]) -> tuple[list[float], list[int]]:
     """How far every rank is, and the hop by which it is reached."""
     reached, came = [float("inf")] * links.ranks, [-1] * links.ranks
     reached[source] = 0.0
@@ -82,7 +82,10 @@ def _distances(links: Links, source: int, costs: Sequence[float]) -> tuple[list[
 
 def exchange_bound_s(wiring: Wiring, size_bytes: int, busy: Floats) -> float:
     """No all-to-all is quicker: the best of some choices of lengths."""
-    links, rates = Links(wiring), np.array([link.link_gbps for link in wiring.links]) * BPS_PER_GBPS / BITS_PER_BYTE
+    links, rates = (
+        PackedLinks(wiring),
+        np.array([link.link_gbps for link in wiring.links]) * BPS_PER_GBPS / BITS_PER_BYTE,
+    )
     prices = [(busy / busy.max()) ** power / rates for power in (POWER - 1, 4 * POWER, 16 * POWER)]
     best = 0.0
     for lengths in (np.ones(len(rates)), 1 / rates, *prices):

@@ -25,7 +25,7 @@ MOST_ROOTS = 8
 RANKS_OF_ROOTS = 128
 
 
-class Links:
+class PackedLinks:
     """Hops as parts of trees and ways, and how busy their links are."""
 
     def __init__(self, wiring: Wiring) -> None:
@@ -81,7 +81,7 @@ class Links:
 
 def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
     """The root of each chunk, and all sends, the first chunk first."""
-    links = Links(wiring)
+    links = PackedLinks(wiring)
     strongest = links.strongest()
     tried = max(2, min(MOST_ROOTS, len(strongest), RANKS_OF_ROOTS // len(strongest)))
     trees: list[tuple[int, list[int], list[int]]] = []
@@ -106,5 +106,5 @@ def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
     return [root for root, _, _ in trees], sends
 
 
-def _send(phase: str, chunk: int, hop: int, links: Links) -> Send:
+def _send(phase: str, chunk: int, hop: int, links: PackedLinks) -> Send:
     return Send(phase, chunk, *links.ends[hop], links.through[hop])

@@ -72,6 +72,12 @@ class Report:
     trouble: str = ""  # another error, for the operator
 
 
+def stray(job: int, end: str = "") -> str:
+    """Return the line of `Executor.strays` for a job; `end` is a command that ends it, if there is one."""
+    line = f"job {job} still runs, and its GPUs count as free here, because the journal lost it"
+    return f"{line}; `{end}` ends it" if end else line
+
+
 def not_started(launch: Launch, why: str) -> Report:
     """Return the end of an attempt that did not begin: the job waits, and is tried again later.
 
@@ -85,7 +91,7 @@ def start_failed(launch: Launch, error: BadInput | OSError) -> Report:
     """Return the end of an attempt whose `start` raised: final after BadInput; after an OSError the job is tried again."""
     if isinstance(error, BadInput):
         return Report(ENDED, launch.job, launch.attempt, exit_code=127, message=str(error))
-    return not_started(launch, f"cannot start: {error.strerror or error}")
+    return not_started(launch, f"cannot start: {error.strerror or str(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

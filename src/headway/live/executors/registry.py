@@ -45,4 +45,6 @@ def find_executor(spec: str, data: Path) -> Executor:
         raise
     except Exception as error:  # a class from outside may raise anything
         raise BadInput(f"executor {name!r}: {kind.__name__}(data) failed: {raised(error, __file__)}") from None
+    if "runs" not in vars(executor):
+        raise BadInput(f"executor {name!r}: its constructor must call super().__init__(data)")
     return executor

@@ -13,6 +13,8 @@ from typing import Any
 
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
+from headway.errors import BadInput, HeadwayError
+from headway.io.outside import raised
 from headway.live.errors import JournalFailed
 from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
@@ -129,7 +131,13 @@ class Manager(Intake, Questions, ManagerCommands):
         if self._away_since is not None:
             about[AWAY_SINCE] = min(self._away_since, self.clock())
         self._world.open(self.cluster, about, self._executor.capabilities.numbers_gpus)
-        self._executor.open(self._world.wake)
+        try:
+            self._executor.open(self._world.wake)
+        except (HeadwayError, OSError):
+            raise
+        except Exception as error:  # a class from outside may raise anything
+            name = type(self._executor).__name__
+            raise BadInput(f"executor {name}: open failed: {raised(error, __file__)}") from error
         self._state.enforced = self._executor.capabilities.enforced
         self._world.adopt(self._aftermath)
         if self._aftermath:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from headway.live.executors.common import whole_files
@@ -15,6 +16,13 @@ def journal_of(folder: Path) -> str | None:
     if not (folder / LAUNCH).exists():
         return None
     return str((whole_files.read(str(folder), LAUNCH) or {}).get("journal", ""))
+
+
+def attempts_in(runs: Path) -> Iterator[tuple[int, int, Path]]:
+    """Yield job, attempt and folder of each attempt in the folder of runs."""
+    for folder in sorted(runs.glob("*/*")):
+        if folder.name.isdigit() and folder.parent.name.isdigit() and (folder / LAUNCH).exists():
+            yield int(folder.parent.name), int(folder.name), folder
 
 
 def set_aside(folder: Path) -> Path:

@@ -8,8 +8,8 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from headway.live.executors import Stamp
-from headway.live.executors.common.folders import LAUNCH
+from headway.live.executors import Stamp, stray
+from headway.live.executors.common.folders import LAUNCH, attempts_in
 from headway.live.executors.common.whole_files import read
 from headway.live.executors.process.system import stamp, started_ticks
 
@@ -57,12 +57,10 @@ def signal_shim(folder: Path, number: signal.Signals) -> bool:
 def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
     """Return the attempts that run and are not watched, one line each for the operator."""
     lines = []
-    for folder in sorted(runs.glob("*/*")):
-        job, attempt = folder.parent.name, folder.name
-        if job.isdigit() and attempt.isdigit() and (int(job), int(attempt)) not in watched and alive(folder):
+    for job, attempt, folder in attempts_in(runs):
+        if (job, attempt) not in watched and alive(folder):
             pid = (read(str(folder), "shim.json") or {}).get("pid")
-            end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
-            lines.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
+            lines.append(stray(job, f"kill -9 {pid}" if pid else ""))
     return lines
 
 
