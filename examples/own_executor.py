@@ -9,8 +9,6 @@ On the command line:   headway serve --cluster 1x4 --executor own_executor:Plain
 """
 
 import contextlib
-import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -23,7 +21,15 @@ from pathlib import Path
 
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Capabilities, Executor, Launch, Report, stray
 from headway.live.executors.common.environment import free_port, rank_environment, user_environment
-from headway.live.executors.common.folders import LAUNCH, attempts_in, journal_of, set_aside
+from headway.live.executors.common.folders import (
+    LAUNCH,
+    alive,
+    attempts_in,
+    journal_of,
+    locked_launch,
+    make_folder,
+    set_aside,
+)
 from headway.live.executors.common.progress import read_progress
 
 LOOK_S = 0.05
@@ -40,18 +46,9 @@ class Watched:
     kill_at: float = float("inf")
     progress_ns: int = 0  # time of the last change of its progress report
 
-    def alive(self) -> bool:
-        """Return whether a process of the attempt holds the lock."""
-        with open(self.folder / LAUNCH, "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
-
     def send(self, number: int) -> None:
         """Signal the supervisor and all ranks, if they run."""
-        if self.alive():  # otherwise the number of the group may belong to other processes
+        if alive(self.folder):  # otherwise the number of the group may belong to other processes
             with contextlib.suppress(OSError, ValueError):
                 os.killpg(int((self.folder / "pid").read_text()), number)
 
@@ -86,23 +83,16 @@ class PlainExecutor(Executor):
         if journal_of(folder) is not None:  # of a lost journal, which used the same number
             Watched(folder).send(signal.SIGKILL)
             set_aside(folder)
-        (folder / "own").mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)  # the token of the job is for no other user
-        for name, text in launch.files.items():
-            (folder / name).write_text(text)
+        make_folder(folder, launch.files)
         user, port = user_environment(None), free_port()
         environments = [
             user | rank_environment(launch, rank, str(folder), "127.0.0.1", port) for rank in range(launch.spec.ranks)
         ]
         content = {"journal": launch.journal, "argv": launch.spec.argv, "environments": environments}
         content["workdir"] = launch.spec.workdir or user["HOME"]
-        with open(folder / f".{LAUNCH}", "w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            fcntl.flock(file, fcntl.LOCK_EX)  # the supervisor and its ranks inherit the lock
-            os.rename(file.name, folder / LAUNCH)
-            command = ["setsid", "--fork", sys.executable, "-I", "-S", str(SUPERVISOR), str(folder), str(file.fileno())]
-            subprocess.run(command, check=True, pass_fds=[file.fileno()], stdin=subprocess.DEVNULL, env={})
+        with locked_launch(folder, content) as handle:
+            command = ["setsid", "--fork", sys.executable, "-I", "-S", str(SUPERVISOR), str(folder), str(handle)]
+            subprocess.run(command, check=False, pass_fds=[handle], stdin=subprocess.DEVNULL, env={})
         self._watched[key] = Watched(folder)
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
@@ -126,7 +116,7 @@ class PlainExecutor(Executor):
         others = [
             (job, folder) for job, attempt, folder in attempts_in(self.runs) if (job, attempt) not in self._watched
         ]
-        running = [(job, folder) for job, folder in others if Watched(folder).alive()]
+        running = [(job, folder) for job, folder in others if alive(folder)]
         return [stray(job, f"kill -9 -- -{(folder / 'pid').read_text()}") for job, folder in running]
 
     def _watch(self) -> None:
@@ -137,14 +127,14 @@ class PlainExecutor(Executor):
 
     def _look(self, key: tuple[int, int], watched: Watched) -> None:
         """Report what is new in the folder of an attempt, and carry out its stop."""
-        alive, up = watched.alive(), (watched.folder / "up").exists()
+        runs, up = alive(watched.folder), (watched.folder / "up").exists()
         if up and not watched.started:
             watched.started = True
             self.tell(Report(STARTED, *key))
         progress, watched.progress_ns = read_progress(watched.folder / "own/report.json", watched.progress_ns)
         if progress:
             self.tell(Report(PROGRESSED, *key, progress=progress))
-        if not alive:
+        if not runs:
             del self._watched[key]
             self.tell(self._end(key, watched.folder))
         elif time.monotonic() >= watched.kill_at:

@@ -1,14 +1,67 @@
-"""The folder of an attempt: the journal that it belongs to, and the notice for its job. Every executor keeps `launch.json` there."""
+"""The folder of an attempt: how it is made, its journal, its lock, and the notice for its job."""
 
+import contextlib
+import fcntl
 import itertools
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from headway.io.files import write_atomically
 from headway.live.executors.common import whole_files
 
 LAUNCH = "launch.json"  # written before the first rank begins; its field `journal` names the journal of the attempt
 NOTICE = "notice.json"
+
+
+def make_folder(folder: Path, files: Mapping[str, str], mode: int = 0o700) -> None:
+    """Make the folder of an attempt with `own`, where the job writes, and `files`, which are not for the job.
+
+    With mode 0711, other users reach their own files by name, and cannot list the folder.
+    """
+    (folder / "own").mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in (folder, folder.parent):
+        path.chmod(mode)
+    for name, text in files.items():
+        write_atomically(folder / name, text, 0o600)
+
+
+@contextlib.contextmanager
+def locked_launch(folder: Path, content: Mapping[str, Any]) -> Iterator[int]:
+    """Write launch.json, and yield a descriptor that locks it. Processes that inherit it keep the lock."""
+    aside = folder / f".{LAUNCH}"
+    handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, json.dumps(content).encode())
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(aside, folder / LAUNCH)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def lock(folder: Path) -> int:
+    """Return a descriptor that locks launch.json; BlockingIOError if another process has the lock."""
+    handle = os.open(folder / LAUNCH, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def alive(folder: Path) -> bool:
+    """Return whether a process has the lock of launch.json."""
+    try:
+        os.close(lock(folder))
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
 
 
 def journal_of(folder: Path) -> str | None:

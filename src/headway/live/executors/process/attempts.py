@@ -1,7 +1,6 @@
 """The state of an attempt, read from its folder: whether it is alive, its journal, and the time of its last activity."""
 
 import contextlib
-import fcntl
 import os
 import signal
 from collections.abc import Container
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.live.executors import Stamp, stray
-from headway.live.executors.common.folders import LAUNCH, attempts_in
+from headway.live.executors.common.folders import alive, attempts_in
 from headway.live.executors.common.whole_files import read
 from headway.live.executors.process.system import stamp, started_ticks
 
@@ -17,29 +16,6 @@ from headway.live.executors.process.system import stamp, started_ticks
 def group_name(job: int, attempt: int) -> str:
     """Return the name of the control group of an attempt."""
     return f"{job}-{attempt}"
-
-
-def alive(folder: Path) -> bool:
-    """Return whether the shim (or the manager, about to start it) holds the attempt's lock."""
-    try:
-        handle = lock(folder)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    os.close(handle)
-    return False
-
-
-def lock(folder: Path) -> int:
-    """Return a descriptor that holds the attempt's lock; BlockingIOError if another process holds it."""
-    handle = os.open(folder / LAUNCH, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
 
 
 def signal_shim(folder: Path, number: signal.Signals) -> bool:

@@ -6,8 +6,6 @@ are handed to a new shim, which runs the epilog and writes exit.json: then the a
 """
 
 import contextlib
-import fcntl
-import json
 import os
 import select
 import signal
@@ -23,7 +21,6 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.findings import Finding
-from headway.io.files import write_atomically
 from headway.live.executors import (
     ENDED,
     PROGRESSED,
@@ -37,10 +34,19 @@ from headway.live.executors import (
 )
 from headway.live.executors.common.account import account_of
 from headway.live.executors.common.environment import free_port, hook_environment, user_environment
-from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside, write_notice
+from headway.live.executors.common.folders import (
+    LAUNCH,
+    alive,
+    journal_of,
+    lock,
+    locked_launch,
+    make_folder,
+    set_aside,
+    write_notice,
+)
 from headway.live.executors.common.progress import read_progress
 from headway.live.executors.common.whole_files import flush_folder, read, write
-from headway.live.executors.process.attempts import alive, group_name, last_sign, lock, signal_shim, strays, when
+from headway.live.executors.process.attempts import group_name, last_sign, signal_shim, strays, when
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.checks import checks
@@ -218,34 +224,19 @@ class ProcessExecutor(Executor):
 
     def _spawn(self, launch: Launch, folder: Path) -> None:
         """Write the folder of an attempt, lock its launch.json, and hand both to the starter."""
-        for path in (folder.parent, folder):
-            path.mkdir(exist_ok=True, mode=0o700, parents=True)
-        for name, text in launch.files.items():  # for prolog and epilog; the job has its plan in the environment
-            write_atomically(folder / name, text)
-            (folder / name).chmod(0o600)
-        own = folder / "own"  # the job writes here
-        own.mkdir(exist_ok=True, mode=0o700)
-        for path in (folder, folder.parent):
-            path.chmod(0o711)  # other users reach their own files by name, and cannot list the folder
+        make_folder(folder, launch.files, 0o711)
         content = self._launch_content(launch, folder)
         limits = limits_of(launch)
         content["cgroup"] = self.cgroups.make(group_name(launch.job, launch.attempt), limits)
         if limits.denied and DEVICES in self.cgroups.enforced:
             renumber(content["ranks"], launch.gpus)
         if content["uid"] is not None:
-            os.chown(own, content["uid"], content["gid"])
-        aside = folder / f".{LAUNCH}"
-        handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(handle, json.dumps(content).encode())
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.rename(aside, folder / LAUNCH)
+            os.chown(folder / "own", content["uid"], content["gid"])
+        with locked_launch(folder, content) as handle:
             if content["hooks"]:  # the epilog must also run after a loss of power
                 os.fsync(handle)
                 flush_folder(str(folder))
             self._hand_to_starter(folder, handle)
-        finally:
-            os.close(handle)
 
     def _recover(self, watched: _Watched) -> dict[str, Any] | None:
         """Hand an attempt whose shim is gone to a new shim, which ends it. Return its end if no shim had begun, else None."""

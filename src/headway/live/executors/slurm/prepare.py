@@ -4,12 +4,10 @@ import os
 from collections.abc import Container
 from pathlib import Path
 
-from headway.errors import BadInput
-from headway.io.files import write_atomically
 from headway.live.executors import Launch
 from headway.live.executors.common.account import account_of
 from headway.live.executors.common.environment import user_environment
-from headway.live.executors.common.folders import LAUNCH, journal_of, set_aside
+from headway.live.executors.common.folders import LAUNCH, journal_of, make_folder, set_aside
 from headway.live.executors.common.whole_files import write
 from headway.live.executors.slurm.attempt import REVOKED, Attempt, PartRun, saved
 from headway.live.executors.slurm.render import PORTS, SlurmSite, render
@@ -18,10 +16,6 @@ from headway.slurm.requests import Submit
 
 def prepare(launch: Launch, folder: Path, port: int, site: SlurmSite) -> Attempt:
     """Make the folder; the attempt is known to the next manager from here on."""
-    if launch.prolog or launch.epilog:
-        raise BadInput(
-            "a prolog and an epilog of Headway's do not run on Slurm's nodes: set Prolog and Epilog in slurm.conf"
-        )
     if journal_of(folder) is not None:  # its number was used under a lost journal; ranks that still run end themselves
         (folder / REVOKED).touch()
         set_aside(folder)
@@ -31,9 +25,7 @@ def prepare(launch: Launch, folder: Path, port: int, site: SlurmSite) -> Attempt
         base["SLURM_CONF"] = os.environ["SLURM_CONF"]
     requests = render(launch, str(folder), port, base, site)
     as_user = [Submit(each.script, each.options, who.pw_name if who else None) for each in requests]
-    (folder / "own").mkdir(parents=True, exist_ok=True, mode=0o700)
-    for above in (folder, folder.parent):
-        above.chmod(0o711)  # other users pass through to what is theirs, and see no more
+    make_folder(folder, launch.files, 0o711)
     # Made here, in a folder that the job cannot write to: so none can be a link to somewhere else.
     logs = [f"rank-{rank}.log" for rank in range(launch.spec.ranks)] + [f"slurm.{k}.log" for k in range(len(as_user))]
     for log in logs:
@@ -41,8 +33,6 @@ def prepare(launch: Launch, folder: Path, port: int, site: SlurmSite) -> Attempt
     if who:
         for made in ("own", *logs):
             os.chown(folder / made, who.pw_uid, who.pw_gid)
-    for name, text in launch.files.items():
-        write_atomically(folder / name, text)
     parts = [PartRun(submit=each) for each in as_user]
     uid = who.pw_uid if who else os.geteuid()
     attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port, uid)
