@@ -192,6 +192,30 @@ def test_a_submission_to_a_manager_that_has_stopped_is_refused(tmp_path: Path) -
         manager.submit(job_spec({"run": "true"}), ME)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the engine's
+def test_a_request_whose_rows_are_written_is_done_though_an_effect_fails(tmp_path: Path) -> None:
+    """It was refused with "nothing was accepted"."""
+    manager = opened(tmp_path)
+    job = one(manager, run="sleep 600")
+    until(manager, job, "RUNNING")
+    executor, real = manager._executor, manager._executor.stop
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no more")
+
+    executor.stop = fails  # type: ignore[method-assign]
+    manager.cancel(job)
+    assert "RuntimeError: no more" in manager.wait_for_failure()
+    assert ("Stop", "cancel") in [(row.kind, row.data.get("why")) for row in manager._journal.rows()]
+    with pytest.raises(Stopping):
+        manager.cancel(job)
+    executor.stop = real  # type: ignore[method-assign]
+    manager.stop()
+    manager = opened(tmp_path)
+    assert ended(manager, job) == "CANCELLED"
+    manager.stop(drain=True)
+
+
 PRUNED = r"job \d+ ended as COMPLETED, and its job file was pruned: submit it anew"
 
 

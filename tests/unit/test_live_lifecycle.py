@@ -163,6 +163,54 @@ def test_a_job_is_stopped_at_its_time_limit(driven: Driven) -> None:
     assert [(kind, data["state"]) for kind, _, data in rows] == [("Ended", "TIMEOUT")]
 
 
+def test_a_job_that_has_timed_out_gets_its_whole_time_limit_again_when_it_is_requeued(driven: Driven) -> None:
+    """The time of its earlier attempts counted, so it was stopped as soon as it had started."""
+    job = driven.submit(time_limit=60)
+    column = float(driven.state.tables.jobs["limit"][job.row])
+    for ran in (60.0, 120.0):
+        driven.run(job)
+        driven.now = ran - 1.0
+        assert driven.ring() == []
+        assert driven.state.run_s(job, driven.now) == ran - 1.0
+        assert driven.state.tables.jobs["limit"][job.row] == column + ran - 60.0  # also for reservations
+        driven.now = ran
+        assert driven.ring() == [("Stop", 1, {"why": "timeout"})]
+        driven.report(executors.ENDED, job, exit_code=143, signalled=True)
+        assert driven.state.shown_state(job) == JobState.TIMEOUT
+        driven.rows(lifecycle.requeue(driven.state, job))
+
+
+def test_a_job_that_is_requeued_while_it_runs_has_the_rest_of_its_time_limit(driven: Driven) -> None:
+    job = driven.submit(time_limit=60)
+    driven.run(job)
+    driven.now = 40.0
+    driven.take(lifecycle.requeue(driven.state, job))
+    driven.report(executors.ENDED, job, exit_code=143, signalled=True)
+    driven.run(job)
+    driven.now = 60.0
+    assert driven.ring() == [("Stop", 1, {"why": "timeout"})]
+
+
+@pytest.mark.parametrize("hold", [False, True])
+@pytest.mark.parametrize("why", ["cancelled", "stopped at its time limit"])
+def test_a_job_that_is_about_to_end_is_neither_requeued_nor_held(driven: Driven, why: str, hold: bool) -> None:
+    """A requeue of a job that was being cancelled did nothing, and was answered as done."""
+    job = driven.submit(time_limit=60)
+    driven.run(job)
+    if why == "cancelled":
+        driven.take(lifecycle.cancel(driven.state, job))
+    else:
+        driven.now = 60.0
+        driven.ring()
+    message = f"job 1 is being {why}: wait until it has ended; `headway requeue 1` runs it again then"
+    for steps in (lifecycle.requeue(driven.state, job, hold), lifecycle.hold(driven.state, job)):
+        with pytest.raises(WrongState) as refusal:
+            driven.take(steps)
+        assert str(refusal.value) == message
+    driven.report(executors.ENDED, job, exit_code=143, signalled=True)
+    assert job.final in (JobState.CANCELLED, JobState.TIMEOUT)
+
+
 def test_a_failed_job_is_tried_again_after_its_back_off(driven: Driven) -> None:
     job = driven.submit(retry={"max": 1, "on": ["failure"]})
     driven.run(job)

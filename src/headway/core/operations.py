@@ -153,6 +153,11 @@ def set_left(state: State, j: int, left: float, now: float) -> None:
     state.jobs["left"][j] = left + elapsed * job["rate"]
 
 
+def set_limit(state: State, j: int, limit: float) -> None:
+    """Set how many seconds a job runs at most in all."""
+    state.jobs["limit"][j] = limit
+
+
 def set_outcome(state: State, j: int, outcome: int) -> None:
     """Set how a job ended: completed (which `record` assumes), failed, cancelled or timed out."""
     state.jobs["state"][j] = outcome

@@ -68,13 +68,13 @@ class JournalDamaged(JournalFailed):
 
 
 class NotDoneYet(JournalFailed):
-    """The journal cannot be written: the request has begun, and is done once the journal can be written."""
+    """The journal cannot be written: the request has begun, and is done once it can be, if the manager still runs then."""
 
     code = "not_done_yet"
 
     def __init__(self, cause: str) -> None:
-        message = f"the journal cannot be written now ({cause}): not done yet, but it will be once it can be written"
-        super().__init__(message, {"cause": cause})
+        later = "it will be once the journal can be written, if this manager still runs then"
+        super().__init__(f"the journal cannot be written now ({cause}): not done yet; {later}", {"cause": cause})
 
 
 class Stopping(JournalFailed):

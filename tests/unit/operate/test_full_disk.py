@@ -99,7 +99,8 @@ def test_a_journal_on_a_full_disk_is_refused_in_words(disk: Path) -> None:
         said.append(opened(data))
     assert [done.returncode for done in said] == [1, 1, 1, 0], [done.stderr for done in said]
     for done in said[:3]:
-        assert "nothing was accepted; make room or repair it" in done.stderr
+        assert done.stderr.startswith(f"the disk of {data} is full (")
+        assert done.stderr.rstrip().endswith("make room there, and try again; nothing is lost")
     (disk / "filler").unlink()
     assert opened(data).stdout == "50\n"
 
@@ -112,6 +113,23 @@ def test_a_manager_that_runs_when_the_disk_fills_up_is_not_killed_by_its_index(d
     done = opened(data, "1", leave)
     assert done.returncode == 0, (done.returncode, done.stderr)
     assert done.stdout == "50\n"
+
+
+def test_a_journal_that_cannot_be_opened_for_another_reason_names_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "journal.db-wal").mkdir()
+    with pytest.raises(JournalFailed) as refusal:
+        Journal(tmp_path)
+    assert str(refusal.value).startswith(f"the journal in {tmp_path} cannot be opened (")
+    assert str(refusal.value).endswith("look at its disk and files, and try again; nothing is lost")
+    assert refusal.value.fields["path"] == str(tmp_path / "journal.db")
+
+
+def test_a_running_manager_names_the_folder_whose_disk_is_full(disk: Path) -> None:
+    data = disk / "data"
+    done = opened(data, str(40 * KIB * KIB))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"the journal cannot be written (the disk of {data} is full: ")
+    assert done.stderr.rstrip().endswith("nothing was accepted; make room there")
 
 
 def test_a_disk_with_small_blocks_is_refused(small_blocks: Path) -> None:

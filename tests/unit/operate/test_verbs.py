@@ -75,6 +75,24 @@ def test_cancel_at_once_kills_though_a_grace_runs(serve: Callable[..., Served]) 
     assert served.until(job).state == "CANCELLED"
 
 
+def test_a_job_that_is_being_cancelled_says_so_and_is_not_requeued(serve: Callable[..., Served]) -> None:
+    """A requeue was answered as done, and `explain` said that the job waits again."""
+    served = serve(site=Site(longest_grace_s=PATIENCE_S))
+    job = served.submit(run=STUBBORN, preemption={"grace": "24h"})
+    served.until(job, "RUNNING")
+    wait_for(lambda: "up" in served.manager.log_files(job, 1)[0].read_text())
+    served.manager.cancel(job)
+    served.until(job, "STOPPING")
+    assert served.manager.explain(job).message == "it is being cancelled"
+    for hold in (False, True):
+        with pytest.raises(WrongState, match="job 1 is being cancelled: wait until it has ended"):
+            served.manager.requeue(job, hold)
+    served.manager.cancel(job, at_once=True)
+    served.until(job)
+    served.manager.requeue(job, hold=True)
+    served.until(job, "HELD")
+
+
 def test_a_kill_that_was_asked_for_survives_the_manager(serve: Callable[..., Served], tmp_path: Path) -> None:
     served = serve(site=Site(longest_grace_s=1e6))
     job = served.submit(run=STUBBORN, preemption={"grace": "24h"})

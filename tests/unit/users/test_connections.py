@@ -349,6 +349,40 @@ def test_strangers_cannot_pretend_to_be_many(listening: Listening) -> None:
         assert owner.status()
 
 
+def test_a_request_that_waits_for_the_engine_when_the_server_stops_is_answered(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It got a status of 500 in plain text, and the log a traceback."""
+    entered, engine_is_free = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> None:
+        entered.set()
+        assert engine_is_free.wait(PATIENCE_S)
+
+    monkeypatch.setattr(listening.manager, "drain", wait)
+    listening.server.config.timeout_graceful_shutdown = 0
+    refused: list[ApiError] = []
+
+    def ask() -> None:
+        with Client(data=listening.data) as owner, pytest.raises(ApiError) as refusal:
+            owner.transport.call("POST", "/v1/nodes/n000/drain")
+        refused.append(refusal.value)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        assert entered.wait(PATIENCE_S)
+        listening.server.should_exit = True
+        asking.join(PATIENCE_S)
+    finally:
+        engine_is_free.set()
+    asking.join()
+    logged = [(record.message, bool(record.exc_info)) for record in caplog.records if record.name == "uvicorn.error"]
+    assert logged == [("Cancel 1 running task(s), timeout graceful shutdown exceeded", False)]
+    assert [(error.status, error.code) for error in refused] == [(503, "service_unavailable")]
+    assert "look whether it was done" in str(refused[0])
+
+
 def test_health_is_not_ok_while_the_journal_cannot_be_written(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:

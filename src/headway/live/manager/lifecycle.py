@@ -52,6 +52,10 @@ from headway.live.state.retired import Archived
 
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
 TIME_LIMIT, RETRY = "time_limit", "retry"  # why an alarm is set
+ENDING = {
+    CANCEL: "cancelled",
+    TIME_UP: "stopped at its time limit",
+}  # stop reasons after which a job does not wait again
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +244,8 @@ def alarms(state: ClusterState, job: Job, now: float) -> Iterator[SetAlarm]:
         yield SetAlarm(job.not_before, RETRY, job.id)
     limit_s = state.limit_s(job.spec)
     if state.job_state(job) == JobState.RUNNING and limit_s is not None:
-        yield SetAlarm(now + (limit_s - state.run_s(job, now)), TIME_LIMIT, job.id, state.attempt(job))
+        left_s = limit_s + job.ran_before - state.run_s(job, now)
+        yield SetAlarm(now + left_s, TIME_LIMIT, job.id, state.attempt(job))
 
 
 def alarm_rang(state: ClusterState, alarm: SetAlarm, now: float) -> Steps:
@@ -313,11 +318,19 @@ def cancel(state: ClusterState, job: Job, at_once: bool = False) -> Steps:
         yield from ended(state, job, JobState.CANCELLED, {"message": "cancelled"})
 
 
+def _check_not_ending(job: Job) -> None:
+    """Refuse a command on a job that ends once its processes have stopped."""
+    if what := ENDING.get(job.stop_reason):
+        fix = f"wait until it has ended; `headway requeue {job.id}` runs it again then"
+        raise WrongState(f"job {job.id} is being {what}: {fix}")
+
+
 def hold(state: ClusterState, job: Job) -> Steps:
     """Hold a waiting job until it is released. A job that is being stopped to run again is held afterwards."""
+    _check_not_ending(job)
     if not state.job_state(job).has_processes:
         yield from block(state, job, Blocker.HELD)
-    elif state.job_state(job) == JobState.STOPPING and job.stop_reason not in (CANCEL, TIME_UP):
+    elif state.job_state(job) == JobState.STOPPING:
         yield from stop(state, job, HOLD)
     else:
         fix = f"hold acts on jobs that wait, and stops none; `headway requeue --hold {job.id}` stops this one and holds it"
@@ -337,6 +350,7 @@ def release(state: ClusterState, job: Job) -> Steps:
 
 def requeue(state: ClusterState, job: Job, hold: bool = False) -> Steps:
     """Stop a running job so that it waits again, or let a finished job wait again; with `hold`, it waits until it is released."""
+    _check_not_ending(job)
     if state.job_state(job).has_processes:
         yield from stop(state, job, HOLD if hold else REQUEUE)
     elif job.final:

@@ -147,7 +147,7 @@ def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
 
 def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[str, int], attempt: int) -> PastJob:
     """Return a job for the simulator: its work without starts, and what its starts and stops took."""
-    took, limit_s = job.attempts, state.limit_s(job.spec)
+    took, limit_s = job.attempts, state.limit_with_grace_s(job.spec) + job.ran_before
     final = job.final.name if job.final else state.shown_state(job).name
     reports = took.furthest >= 0  # then its run time holds what it took until the first step of each attempt
     work_s = run_s - attempt * (took.resume.value - took.launch.value) if reports else run_s
@@ -171,7 +171,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         took.spans,
         reports,
         requested_min_runtime(job.spec, state.min_runtimes),
-        None if limit_s is None else limit_s + state.site.grace_s(job.spec),
+        limit_s if limit_s < np.inf else None,
         job.spec.resources.type,
         job.spec.constraints,
         job.spec.num_nodes or 0,

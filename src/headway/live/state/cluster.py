@@ -152,21 +152,26 @@ class ClusterState:
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """Return what is known of a job as columns of the engine's table. The limit includes the grace of a stop."""
-        requested, limit_s = requested_min_runtime(spec, self.min_runtimes), self.limit_s(spec)
+        requested = requested_min_runtime(spec, self.min_runtimes)
         return {
             "team": team,
             "min_runtime": Attempts().min_runtime(spec, requested, self.auto_min_runtime_s),
             "turns": AUTO_MULTIPLE if requested is None else 0.0,
-            "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
+            "limit": self.limit_with_grace_s(spec),
             # A job that accepts shared links does not wait for links of its own. Every job waits for the fewest nodes.
             "slice_wait": np.inf if spec.network.isolation != "none" else 0.0,
             "whole_wait": np.inf,
         }
 
     def limit_s(self, spec: JobSpec) -> float | None:
-        """Return the seconds that a job may run in all, by its own time limit and the policy's; None: no limit."""
+        """Return the seconds that a job may run until it ends, by its own time limit and the policy's; None: no limit."""
         limit_s = min(self.longest_s, np.inf if spec.time_limit is None else spec.time_limit)
         return limit_s if limit_s < np.inf else None
+
+    def limit_with_grace_s(self, spec: JobSpec) -> float:
+        """Return the seconds after which a job has been stopped at its limit; infinity: no limit."""
+        limit_s = self.limit_s(spec)
+        return np.inf if limit_s is None else limit_s + self.site.grace_s(spec)
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """Return one sentence for each field of the job that is accepted but not enforced."""

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from headway.core import events
-from headway.core.operations import credit, set_costs, set_displaced, set_hold, set_left, set_min_runtime, set_outcome
+from headway.core.operations import (
+    credit,
+    set_costs,
+    set_displaced,
+    set_hold,
+    set_left,
+    set_limit,
+    set_min_runtime,
+    set_outcome,
+)
 from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.live.rows import (
@@ -116,7 +125,11 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
     kind, data = ENGINE_KINDS.get(row.kind, -1), row.data
     at, meaning = float(data.get("at", row.time)), row_meaning(row.kind, data)
     if kind == events.SUBMITTED:
-        job.attempts.arrived_s = job.attempts.arrived_s if job.known else max(0.0, row.time - job.submitted)
+        if job.known:  # requeued after its end: it gets its whole time limit again
+            job.ran_before = state.run_s(job, row.time)
+            set_limit(state.tables, job.row, state.limit_with_grace_s(job.spec) + job.ran_before)
+        else:
+            job.attempts.arrived_s = max(0.0, row.time - job.submitted)
         job.known, job.final, job.ended, job.exit_code = True, None, None, None
         job.stop_reason = job.message = ""
         state.count(job, True)

@@ -7,6 +7,7 @@ One thread writes. All work that is queued when this thread becomes free goes in
 """
 
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -34,6 +35,7 @@ T = TypeVar("T")
 MOST_IN_ONE_COMMIT = 1024
 PAGE = 10_000  # rows read at once
 INDEX_PAGE = 4096  # bytes that SQLite allocates at once of the index of the log (os_unix.c: unixShmMap)
+LEAST_BYTES = 1 << 17  # a disk with less free space is full: the journal, its log and its index do not fit
 LOG_MAGIC = b"\x37\x7f\x06"  # a write-ahead log begins so; SQLite writes it before the first frame
 # SQLITE_ERROR: a table or a column is missing, or JSON is malformed.
 DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
@@ -63,8 +65,35 @@ def journal_error(error: BaseException, path: Path) -> JournalFailed:
         isinstance(error, sqlite3.Error) and "decode" in str(error)  # the bytes of a text are no UTF-8
     ):
         return JournalDamaged(str(error))
-    message = f"the journal cannot be written ({error}): nothing was accepted; make room or repair it"
-    return JournalFailed(message, {"cause": str(error), "path": str(path)})
+    cause, fix = str(error), "make room or repair it"
+    if _is_disk_full(error, path.parent):
+        cause, fix = f"the disk of {path.parent} is full: {error}", "make room there"
+    message = f"the journal cannot be written ({cause}): nothing was accepted; {fix}"
+    return JournalFailed(message, {"cause": cause, "path": str(path)})
+
+
+def _opening_error(error: BaseException, path: Path) -> JournalFailed:
+    """Return the error of a journal that cannot be opened: it names the folder, and says that nothing is lost."""
+    reason = journal_error(error, path)
+    if isinstance(reason, JournalDamaged):
+        return reason
+    what, fix = f"the journal in {path.parent} cannot be opened ({error})", "look at its disk and files"
+    if _is_disk_full(error, path.parent):
+        what, fix = f"the disk of {path.parent} is full ({error})", "make room there"
+    return JournalFailed(f"{what}: {fix}, and try again; nothing is lost", {"cause": str(error), "path": str(path)})
+
+
+def _is_disk_full(error: BaseException, folder: Path) -> bool:
+    """Return whether an error says that the disk is full, or its free space does: SQLite reports some of them as I/O errors."""
+    if (
+        getattr(error, "errno", None) == errno.ENOSPC
+        or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    ):
+        return True
+    with contextlib.suppress(OSError):
+        status = os.statvfs(folder)
+        return status.f_bavail * status.f_frsize < LEAST_BYTES
+    return False
 
 
 class Journal:
@@ -89,7 +118,7 @@ class Journal:
             self._reader, self._reading = self._open(), threading.Lock()
         except (sqlite3.Error, OSError, HeadwayError) as error:
             self._resources.close()
-            raise error if isinstance(error, HeadwayError) else journal_error(error, self.path) from None
+            raise error if isinstance(error, HeadwayError) else _opening_error(error, self.path) from None
         self._opened_files = _file_ids(self.path)
         self._ambiguous = False  # the files were removed during a commit, so they may or may not hold it
         self._rescued = ""  # path of the copy that was made when the files were removed

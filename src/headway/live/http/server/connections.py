@@ -33,6 +33,7 @@ MOST_CONNECTIONS = 4096
 OTHER_FILES = 256
 # When the manager stops: answers that go on (logs, events) are cut off after this long, and what is left then after that.
 STREAMS_WITHIN_S, STOP_WITHIN_S = 0.3, 2
+UNANSWERED = "the manager stopped before it answered the request: start a manager, and look whether it was done"
 EXTENSION = "headway.connection"  # of the scope of a request: its Connection
 Message = MutableMapping[str, Any]
 Address = tuple[Any, Any]  # of a connection: that of the client, and the server's
@@ -247,6 +248,9 @@ class Tracked:
         connection.begin_request()
         try:
             await self.app(scope, receive, answer)
+        except asyncio.CancelledError:  # the server stops; a thread may still work on the request
+            if not connection.answering:
+                await problem(503, UNANSWERED)(scope, receive, send)
         finally:
             connection.end_request()
 

@@ -162,11 +162,13 @@ class LiveWorld:
         current.rows, current.finished, current.snapshot = [], [], None
         self.mark(seq=self.last_seq, now=self.clock())
         effects, current.effects = current.effects, []
-        for effect in effects:
-            if not self.performer.perform(effect, self.clock()):
-                self.wake()
-        while current.answers:
-            current.answers.popleft().set_result(None)
+        try:
+            for effect in effects:
+                if not self.performer.perform(effect, self.clock()):
+                    self.wake()
+        finally:  # the rows are written, so the requests are done though an effect fails
+            while current.answers:
+                current.answers.popleft().set_result(None)
         return True
 
     def _refused(self, current: JournalRound, error: JournalFailed) -> bool:

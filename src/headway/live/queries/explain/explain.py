@@ -17,6 +17,7 @@ from headway.live.queries.borrowing import Promised, notice_in, promised_in, pro
 from headway.live.queries.explain import facts
 from headway.live.queries.explain.text import texts
 from headway.live.queries.reservations import First, Holder, Reserved, Sees, min_runtimes, reserved
+from headway.live.rows import CANCEL, TIME_UP
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
 
@@ -332,8 +333,10 @@ def _notice(case: Case) -> Answer:
 
 def _stopping(case: Case) -> Answer:
     """Return that the job is being stopped, or that others are stopped for it."""
-    itself = case.state.job_state(case.job) == JobState.STOPPING
-    return (facts.Plain.STOPPING if itself else facts.Plain.STOPPING_OTHERS,)
+    if case.state.job_state(case.job) != JobState.STOPPING:
+        return (facts.Plain.STOPPING_OTHERS,)
+    ends = {CANCEL: facts.Plain.CANCELLING, TIME_UP: facts.Plain.TIME_UP}
+    return (ends.get(case.job.stop_reason, facts.Plain.STOPPING),)
 
 
 def _node_down(case: Case) -> Answer:

@@ -15,6 +15,8 @@ class Plain(Enum):
     STARTING = auto()
     RUNNING = auto()
     STOPPING = auto()
+    CANCELLING = auto()
+    TIME_UP = auto()  # it is being stopped at its time limit
     STOPPING_OTHERS = auto()  # jobs are being stopped for it
     TOO_COSTLY = auto()  # jobs later in the order could be preempted, but that costs more than it has waited for
     UNGUARANTEED = auto()  # it runs on GPUs that are guaranteed to no queue, and keeps them

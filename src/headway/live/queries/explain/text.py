@@ -19,6 +19,8 @@ PLAIN: Mapping[facts.Plain, Text] = {
     facts.Plain.STARTING: ("it is starting",),
     facts.Plain.RUNNING: ("it is running",),
     facts.Plain.STOPPING: ("it is being stopped, and waits again after that", "it has checkpointed"),
+    facts.Plain.CANCELLING: ("it is being cancelled",),
+    facts.Plain.TIME_UP: ("it is being stopped at its time limit, and ends after that",),
     facts.Plain.STOPPING_OTHERS: ("jobs are being stopped for it", *BY_CODE["stopping"].remedies),
     facts.Plain.TOO_COSTLY: (
         "preempting jobs later in the order costs more GPU-time than it has waited for so far",
