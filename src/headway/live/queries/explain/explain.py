@@ -13,10 +13,12 @@ import numpy as np
 
 from headway.core.events import REASONS
 from headway.job_state import JobState
+from headway.live.jobfile.after import SINGLETON
 from headway.live.queries.borrowing import Promised, notice_in, promised_in, promised_to, shared_out
 from headway.live.queries.explain import facts
 from headway.live.queries.explain.text import texts
 from headway.live.queries.reservations import First, Holder, Reserved, Sees, min_runtimes, reserved
+from headway.live.rows import CANCEL, TIME_UP
 from headway.live.state.cluster import ClusterState
 from headway.live.state.records import Job
 
@@ -94,6 +96,8 @@ def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
     nodes, eligible, asked = state.tables.nodes, state.demands.suits(job.spec), job.spec.demand
     open_nodes, per_node = nodes[(nodes["closed"] == 0) & eligible], asked.gpus_per_node
     row = state.tables.jobs[job.row]
+    possible = open_nodes if job.spec.gpus <= open_nodes["gpus"].sum() else nodes[eligible]
+    largest_first = np.sort(possible["gpus"])[::-1]
     numbers: dict[str, float] = {
         "gpus_asked": job.spec.gpus,
         "gpus_free": int(open_nodes["free"].sum()),
@@ -101,7 +105,7 @@ def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
         "gpus_open": int(open_nodes["gpus"].sum()),
         "gpus_total": int(nodes["gpus"][eligible].sum()),
         "most_free_on_a_node": int(open_nodes["free"].max(initial=0)),
-        "nodes_needed": int(state.tables.fewest[int(row["demand"]), min(job.spec.gpus, state.cluster.total)]),
+        "nodes_needed": job.spec.num_nodes or min(int((largest_first.cumsum() < job.spec.gpus).sum()) + 1, len(nodes)),
         "jobs_ahead": len(ahead),
         "queue_level": int(row["level"]),
         "service_gpu_s": state.service_gpu_s(job, now),
@@ -190,10 +194,12 @@ def _held(case: Case) -> Answer:
 
 
 def _dependency(case: Case) -> Answer:
-    """Return which jobs must complete or end before the job."""
-    numbers, kinds = tuple(sorted(case.job.waits_for)), {need.kind for need in case.job.spec.needs}
-    kind = kinds.pop() if len(kinds) == 1 else ""
-    return (facts.Follows(numbers, kind, case.job.spec.singleton),)
+    """Return which jobs must end before the job, and how."""
+    by_kind: dict[str, set[int]] = {}
+    for need in case.job.spec.needs:
+        by_kind.setdefault(need.kind, set()).update(case.job.waits_for.intersection(case.state.tasks_of(need.job)))
+    by_kind[SINGLETON] = case.job.waits_for.difference(*by_kind.values())
+    return (facts.Follows(tuple((kind, tuple(sorted(jobs))) for kind, jobs in by_kind.items() if jobs)),)
 
 
 def _array_limit(case: Case) -> Answer:
@@ -332,8 +338,9 @@ def _notice(case: Case) -> Answer:
 
 def _stopping(case: Case) -> Answer:
     """Return that the job is being stopped, or that others are stopped for it."""
-    itself = case.state.job_state(case.job) == JobState.STOPPING
-    return (facts.Plain.STOPPING if itself else facts.Plain.STOPPING_OTHERS,)
+    if case.state.job_state(case.job) != JobState.STOPPING:
+        return (facts.Plain.STOPPING_OTHERS,)
+    return (facts.Plain.ENDING if case.job.stop_reason in (CANCEL, TIME_UP) else facts.Plain.STOPPING,)
 
 
 def _node_down(case: Case) -> Answer:

@@ -15,6 +15,7 @@ class Plain(Enum):
     STARTING = auto()
     RUNNING = auto()
     STOPPING = auto()
+    ENDING = auto()  # it is being stopped, and does not run again
     STOPPING_OTHERS = auto()  # jobs are being stopped for it
     TOO_COSTLY = auto()  # jobs later in the order could be preempted, but that costs more than it has waited for
     UNGUARANTEED = auto()  # it runs on GPUs that are guaranteed to no queue, and keeps them
@@ -62,9 +63,7 @@ class Held:
 class Follows:
     """The job waits for other jobs to end."""
 
-    jobs: tuple[int, ...]
-    kind: str  # how they must end, as in `after`; empty: in different ways
-    singleton: bool
+    jobs: tuple[tuple[str, tuple[int, ...]], ...]  # by how they must end: a kind of `after`, or singleton
 
 
 @dataclass(frozen=True, slots=True)
