@@ -13,6 +13,7 @@ from tests.waiting import gate, wait_for
 from headway.cluster.demands import check_possible, demand_of
 from headway.cluster.named import cluster
 from headway.errors import BadInput
+from headway.live.errors import JournalFailed
 from headway.live.executors import Capabilities
 from headway.live.jobfile.spec import array_tasks, job_spec
 from headway.live.state.site import Site
@@ -72,6 +73,21 @@ def test_a_job_that_is_cancelled_does_not_wait_again(serve: Callable[..., Served
     assert served.manager.explain(job).message == "it is being stopped, and ends after that"
     (tmp_path / "go").touch()
     assert served.until(job).state == "CANCELLED"
+
+
+def test_a_refused_cancel_says_why_the_job_still_stops(serve: Callable[..., Served], tmp_path: Path) -> None:
+    """Without its journal the manager takes no cancel, though the job is on its way to be stopped."""
+    served = serve()
+    job = served.submit(run=f"trap '' TERM; {gate(tmp_path / 'go')}", preemption={"grace": 300})
+    served.until(job, "RUNNING")
+    for path in (tmp_path / "data").glob("journal.db*"):
+        path.unlink()
+    with pytest.raises(JournalFailed, match="was removed or replaced"):
+        served.manager.cancel(job)
+    message = served.manager.explain(job).message
+    assert "journal.db was removed or replaced under the running manager" in message
+    assert "waits again" not in message
+    (tmp_path / "go").touch()
 
 
 def test_nodes_needed_when_no_node_takes_jobs(serve: Callable[..., Served]) -> None:
