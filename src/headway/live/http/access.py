@@ -116,6 +116,7 @@ def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
         413: "The body is too large.",
         421: "The Host header names another machine.",
         429: "Too many requests.",
+        431: "The line of the request and its headers are too long.",
         503: "The journal cannot be written; nothing was changed.",
     }
     return {status: {"description": words, "content": content} for status, words in {**every, **more}.items()}
