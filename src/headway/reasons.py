@@ -26,7 +26,7 @@ class Reason:
 
 
 REASONS: Final = (
-    Reason("held", "held", "held until it is released", "`headway release JOB`"),
+    Reason("held", "until it is released", "held until it is released", "`headway release JOB`"),
     Reason("dependency", "waits for another job", "waits for another job", "the jobs that it follows end"),
     Reason(
         "array_limit",
@@ -75,7 +75,12 @@ REASONS: Final = (
         "the jobs that stop have saved",
         in_receipt="it was saving, or others that made room for it",
     ),
-    Reason("node_down", "drained or down", "nodes are away", "`headway nodes resume NODE`; room on a full disk"),
+    Reason(
+        "node_down",
+        "too few nodes take jobs",
+        "nodes are drained, down or gone",
+        "`headway nodes resume NODE`; room on a full disk; a larger cluster",
+    ),
     Reason("retry_backoff", "tried again soon", "pauses before it is tried again", "the pause after a failure ends"),
     Reason(
         "quota",

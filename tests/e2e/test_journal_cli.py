@@ -60,7 +60,9 @@ def test_a_backup_of_a_running_manager_is_whole_and_can_be_restored(tmp_path: Pa
     assert (copy.stat().st_mode & 0o777) == 0o600
     with pytest.raises(HeadwayError, match="is there already"):
         run("backup", str(copy), "--data", str(data))
-    assert "what was there is journal.db.before-1" in run("restore", str(copy), "--data", str(data))
+    restored = run("restore", str(copy), "--data", str(data))
+    kept = "the journal that was there is kept as journal.db.before-1"
+    assert f"restored {data / 'journal.db'} from {copy}; {kept}" in restored
     again = Manager(data, cluster("1x1"), "fifo")
     again.start()
     assert "older" in again.warnings[0]

@@ -286,6 +286,7 @@ def test_replay_under_other_policies(shell: Shell) -> None:
 def test_bad_input_is_one_line_and_exit_1(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("run: x\ngpu: 3\n")
     (tmp_path / "broken.yaml").write_text("run: [\n")
+    before = len(shell.json("history"))
     for words in (
         ("submit",),
         ("submit", "absent.yaml"),
@@ -295,6 +296,9 @@ def test_bad_input_is_one_line_and_exit_1(shell: Shell, tmp_path: Path) -> None:
         ("submit", "--array", "x", "--", "true"),
         ("submit", "--env", "X", "--", "true"),
         ("submit", "--after", "9999", "--", "true"),
+        ("submit", "--wait", "--timeout", "soon", "--", "true"),
+        ("submit", "--timeout", "5s", "--", "true"),
+        ("submit", "--key", "", "--", "true"),
         ("queue", "--state", "DONE"),
         ("nodes", "remove", "n000"),
         ("replay", "--policy", "tiresis-l"),
@@ -307,6 +311,7 @@ def test_bad_input_is_one_line_and_exit_1(shell: Shell, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), (words, done.stderr)
         assert done.stderr.startswith("headway: ")
     assert shell("submit", "--gpus", "0", "--", "true").returncode == 1
+    assert len(shell.json("history")) == before  # nothing was submitted
 
 
 def test_nobody_answers(shell: Shell, tmp_path: Path) -> None:

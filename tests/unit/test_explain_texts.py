@@ -57,7 +57,7 @@ def test_explain_and_the_list_of_reasons_use_the_same_words() -> None:
     assert said(facts.Held(3)) == f"it is {BY_CODE['held'].long}"
     assert helps(facts.Held(3)) == ("headway release 3",)
     assert helps(facts.ArrayLimit(2)) == ("a task of the array ends", "a higher limit after %")
-    assert helps(facts.Follows((1,), "ok", False)) == ("the jobs that it follows end",)
+    assert helps(facts.Follows((("ok", (1,)),))) == ("the jobs that it follows end",)
 
 
 def test_without_a_bound_the_jobs_are_named_in_a_sentence() -> None:
@@ -130,3 +130,17 @@ def test_a_starting_job_is_not_said_to_run() -> None:
     assert said_of["RUNNING"] == "it is running"
     assert said_of.get("STARTING", "it is starting") == "it is starting"
     assert said(facts.Plain.STARTING) == "it is starting"
+
+
+def test_each_kind_of_dependency_has_a_clause() -> None:
+    assert said(facts.Follows((("notok", (55,)), ("any", (57, 58))))) == (
+        "job 55 must fail or be cancelled first; job 57 and job 58 must end first"
+    )
+    assert said(facts.Follows((("ok", (55,)), ("singleton", (3,))))) == (
+        "job 55 must complete first; it is a singleton: earlier jobs of its user and name must end first: job 3"
+    )
+
+
+def test_gpus_are_such_gpus_only_if_the_job_has_constraints() -> None:
+    plain = facts.Needs(gpus=8, nodes=0, per_node=0, constraints="", eligible=1, cluster=1)
+    assert said(facts.TooLarge(1, plain, 4)) == "it needs 8 GPUs, and the cluster, which has changed, has 4 GPUs"

@@ -171,8 +171,9 @@ def test_two_teams_on_one_manager_with_real_processes_and_a_restart(tmp_path: Pa
     one(manager, **loop("b"))
     with pytest.raises(WrongState, match=r"queue .b. has 2 waiting jobs of user .*, and may have 2: another cannot"):
         one(manager, **loop("b"))
-    with pytest.raises(BadInput, match="unknown queue 'c'"):
+    with pytest.raises(BadInput, match="unknown queue 'c'") as refused:
         one(manager, **loop("c"))
+    assert refused.value.fields == {"field": "queue"}
     with pytest.raises(BadInput, match="the job names no queue: name one of a, b"):
         one(manager, **loop(""))
     with pytest.raises(

@@ -68,6 +68,9 @@ def test_the_job_file_of_the_interface() -> None:
         ({"run": "x", "preemption": {"min_runtime": []}}, "preemption.min_runtime: write a time such as 15m, or auto$"),
         ({"run": "x", "network": {"isolation": "full"}}, "network.isolation"),
         ({"run": "x", "after": [0]}, "after.0"),
+        ({"command": "true"}, r"command: write a list of words, such as \[python, train.py\], or use run"),
+        ({"run": "x", "after": 1}, r"after: write a list, such as \[12, any:13\]$"),
+        ({"run": "x", "constraints": [""]}, "constraints: a feature has no name: write one such as ib"),
         ("run: x", "a job is a mapping"),
     ],
 )

@@ -38,6 +38,8 @@ def test_texts() -> None:
     assert short_text("gpus") == "too few are free"
     assert receipt_text("gpus") == "too few are free"
     assert receipt_text("stopping").startswith("it was saving")
+    assert short_text("held") == receipt_text("held") == "until it is released"
+    assert not [reason.code for reason in REASONS if reason.short == reason.code]
     assert short_text("unheard") == receipt_text("unheard") == ""
 
 

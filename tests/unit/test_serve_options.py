@@ -94,7 +94,7 @@ def test_the_unit_makes_every_path_absolute() -> None:
         ({"log_cap": "much"}, "--log-cap: 'much' is not a size"),
         ({"log_cap": "0"}, "--log-cap: 0 is too small for a log: give at least 1000 bytes"),
         ({"log_cap": "999B"}, "--log-cap: 999B is too small"),
-        ({"min_free": "5"}, "--min-free: '5' has no unit"),
+        ({"min_free": "5"}, "--min-free: '5' has no unit: write a number and a unit"),
         ({"max_processes": 5_000_000}, "max processes 5000000 is not a whole number from 1 to 4,000,000"),
         ({"port": 65_536}, "port 65536 is not a whole number from 0 to 65,535"),
         ({"rate": 0}, "rate 0 is not a number from 1 to 1e"),

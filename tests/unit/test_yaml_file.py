@@ -87,7 +87,7 @@ def test_on_and_yes_are_words_and_truth_is_true(tmp_path) -> None:
         (GOOD + "engine: {power: 6}\n", "line 3: the key 'engine' is already on line 2: keep one"),
         (GOOD + "doors: {a: [1\n", "line 4, column 1: not YAML: expected ',' or ']', but got '<stream end>'"),
         ("wheels:\n\t- a\n", "line 2, column 1: not YAML: found character '\\t' that cannot start any token"),
-        ("a: 1\n---\nb: 2\n", "line 2, column 1: not YAML: but found another document"),
+        ("a: 1\n---\nb: 2\n", "line 2: a second document begins: write a car file as one document"),
         (GOOD + "from: 2024-13-45\n", "line 3, column 7: not YAML: '2024-13-45' is not a valid timestamp: quote it if it is text"),
         (GOOD + "from: \x07\n", "not YAML: unacceptable character #x0007"),
         ("[" * 5000, "not a car file: it is nested too deeply"),

@@ -54,6 +54,7 @@ def serve(
     if unit:
         from headway.cli.machine.unit import systemd_unit
 
+        ServeOptions(**given).check_names()
         typer.echo(systemd_unit(sys.argv[2:], given["data"]), nl=False)
         return
     from headway.cli.machine import certificates

@@ -23,6 +23,7 @@ from headway.cli.tables.terminal import plain
 from headway.client.transport import ApiError
 from headway.errors import BadInput
 from headway.io.files import open_file
+from headway.io.units import seconds
 from headway.live.jobfile.options import GPUS, JOB_OPTIONS, set_field, set_fields
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ def submit(
 
     Example: headway submit --name resnet --gpus 4 --checkpoint ckpt --wait -- python train.py --epochs 90
     """
+    timeout_s = None if timeout is None else seconds(timeout, "--timeout")
+    if timeout_s is not None and not wait:
+        raise BadInput("--timeout is the longest time of --wait: give --wait as well")
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
     given["num_nodes"], per_node = _nodes_and_gpus(spec, given["num_nodes"], gpus, gpus_per_node)
@@ -92,7 +96,7 @@ def submit(
     print_notes(answer.get("notes", ()))
     numbers = [int(number) for number in answer["job_ids"]]
     if wait:
-        raise typer.Exit(_wait(session, numbers, timeout))
+        raise typer.Exit(_wait(session, numbers, timeout_s))
     if not session.printed_as_json({"job_id": numbers[0], "job_ids": numbers}):
         _print_numbers(numbers)
 
@@ -181,13 +185,11 @@ def _dry_run(session: Session, spec: dict[str, Any]) -> None:
             typer.echo(line)
 
 
-def _wait(session: Session, numbers: list[int], timeout: str | None) -> int:
+def _wait(session: Session, numbers: list[int], timeout_s: float | None) -> int:
     """Wait for all jobs; return the exit code of the worst."""
     import time
 
-    from headway.io.units import seconds
-
-    until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
+    until = None if timeout_s is None else time.monotonic() + timeout_s
     if not session.as_json:
         _print_numbers(numbers)
     ended: list[JobView] = []

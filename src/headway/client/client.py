@@ -73,7 +73,7 @@ class Client:
 
     def send_spec(self, spec: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
         """Submit the content of a job file; the manager's whole answer: `job_ids`, and `notes` on what is not enforced."""
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Idempotency-Key": uuid.uuid4().hex if key is None else key}
         return self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
 
     def dry_run(self, spec: Mapping[str, Any]) -> dict[str, Any]:

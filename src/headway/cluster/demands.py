@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
-from headway.errors import BadInput
+from headway.errors import wrong_field
 from headway.io.units import counted
 
 OR: Final = "|"
@@ -96,26 +96,25 @@ def check_possible(cluster: Cluster, demand: Demand, gpus: int) -> None:
     if not has_type(cluster, demand.gpu_type).any():
         have = f"this cluster has {', '.join(types)}" if types else "the type of the GPUs here is not declared"
         how = "type: of the nodes in a cluster file, or headway serve --gpu-type"
-        raise BadInput(f"resources.type: the job asks for {demand.gpu_type} GPUs, and {have} ({how})")
+        raise wrong_field("resources.type", f"the job asks for {demand.gpu_type} GPUs, and {have} ({how})")
     missing = [each for each in demand.constraints if not has_one_of(cluster, each).any()]
     if missing:
         have = ", ".join(sorted({*types, *(word for each in cluster.features for word in each)})) or "none declared"
         names = ", ".join(" or ".join(each.split(OR)) for each in missing)
         how = "features: of the nodes in a cluster file, or headway serve --feature"
-        raise BadInput(f"constraints: no node here has {names}; features: {have} ({how})")
+        raise wrong_field("constraints", f"no node here has {names}; features: {have} ({how})")
     suits = suiting(cluster, replace(demand, gpus_per_node=0))
     if not suits.any():
         parts = [Demand(demand.gpu_type)] if demand.gpu_type else []
         alone = [*parts, *(Demand("", (each,)) for each in demand.constraints)]
         have = "; ".join(f"{one}: {named(cluster, suiting(cluster, one))}" for one in alone)
-        raise BadInput(f"constraints: no node here has all of {demand} ({have})")
+        raise wrong_field("constraints", f"no node here has all of {demand} ({have})")
     if demand.gpus_per_node:
         _check_nodes(cluster, demand, gpus // demand.gpus_per_node)
     elif demand and (has := gpus_of(cluster, demand)) < gpus:
-        raise BadInput(
-            f"the job asks for {counted(gpus, 'GPU')} on nodes with {demand}, and those that have it "
-            f"({named(cluster, suits)}) have {has}: it could never start"
-        )
+        asks = f"the job asks for {counted(gpus, 'GPU')} on nodes with {demand}, and those that have it"
+        field = "constraints" if demand.constraints else "resources.type"
+        raise wrong_field(field, f"{asks} ({named(cluster, suits)}) have {has}: it could never start")
 
 
 def _check_nodes(cluster: Cluster, demand: Demand, nodes: int) -> None:
@@ -125,11 +124,11 @@ def _check_nodes(cluster: Cluster, demand: Demand, nodes: int) -> None:
         return
     eligible = np.array(cluster.gpus)[suiting(cluster, replace(demand, gpus_per_node=0))]
     kind = f" with {demand}" if str(demand) else ""
-    asks = f"num_nodes: the job asks for {counted(nodes, 'node')}{kind} with {counted(each, 'GPU')} each"
+    asks = f"the job asks for {counted(nodes, 'node')}{kind} with {counted(each, 'GPU')} each"
     if each > eligible.max():
         have = f"no node{kind} has more than {counted(int(eligible.max()), 'GPU')}"
-        raise BadInput(f"{asks}, and {have}: ask for fewer GPUs per node")
-    raise BadInput(f"{asks}, and the cluster has {count}: ask for at most {counted(count, 'node')}")
+        raise wrong_field("num_nodes", f"{asks}, and {have}: ask for fewer GPUs per node")
+    raise wrong_field("num_nodes", f"{asks}, and the cluster has {count}: ask for at most {counted(count, 'node')}")
 
 
 def named(cluster: Cluster, suits: NDArray[np.bool_]) -> str:

@@ -15,6 +15,7 @@ from headway.errors import BadInput, unknown
 from headway.io.accounts import group_exists, is_member, names_in_words, user_exists
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
+QUEUE_FIELD: Final = {"field": "queue"}  # of errors about the queue of a job
 # Defaults of a queues file. Slurm has the same half-life. bench/shares.py: shares are off by 2 % at most, but for sjf (docs/queues.md).
 HALF_LIFE_S: Final = 7 * 86400.0  # a week
 HORIZON_S: Final = 600.0  # 10 minutes
@@ -122,12 +123,12 @@ class Queues:
         if wanted not in self.rows:
             wanted = self.others
         if not wanted and not name:
-            raise BadInput(f"the job names no queue: name one of {', '.join(self.leaves)} ({self.name})")
+            raise BadInput(f"the job names no queue: name one of {', '.join(self.leaves)} ({self.name})", QUEUE_FIELD)
         if not wanted:
-            raise BadInput(f"{unknown('queue', name, self.leaves)} ({self.name})")
+            raise BadInput(f"{unknown('queue', name, self.leaves)} ({self.name})", QUEUE_FIELD)
         if wanted not in self.leaves:
             below = ", ".join(queue.name for queue in self.queues if queue.parent == wanted)
-            raise BadInput(f"queue {wanted!r} has queues below it: name one of {below} ({self.name})")
+            raise BadInput(f"queue {wanted!r} has queues below it: name one of {below} ({self.name})", QUEUE_FIELD)
         return self[wanted]
 
     @property

@@ -32,9 +32,13 @@ def read_json(path: str | Path, what: str = "certificate", most_bytes: int = MOS
 
 
 def parse_json(text: bytes | str, where: str, what: str = "certificate", most_bytes: int | None = MOST_BYTES) -> Any:
-    """Return the plain data of JSON text, of at most `most_bytes` (None: any length). `where` begins every message."""
+    """Return the plain data of JSON text, of at most `most_bytes` (None: any length).
+
+    `where` begins every message; `what` the text should be (empty: any JSON).
+    """
+    wrong = f"{where}: not {a(what)}" if what else where
     if most_bytes is not None and len(text) > most_bytes:
-        raise BadInput(f"{where}: not {a(what)}: longer than {shown_size(most_bytes)}")
+        raise BadInput(f"{wrong}: longer than {shown_size(most_bytes)}")
     try:
         return json.loads(
             text.decode("utf-8") if isinstance(text, bytes) else text,
@@ -53,7 +57,7 @@ def parse_json(text: bytes | str, where: str, what: str = "certificate", most_by
         reason = f"not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
     except _Refused as error:
         reason = str(error)
-    raise BadInput(f"{where}: not {a(what)}: {reason}")
+    raise BadInput(f"{wrong}: {reason}")
 
 
 def shown(value: object) -> str:

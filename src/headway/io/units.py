@@ -23,14 +23,14 @@ def _parse(
 ) -> float:
     """Return a number with one of `units`; without a unit it is multiplied by `bare` (None: a unit is required)."""
     such = "5m or 1h" if what == "time" else f"5{next(reversed(units))}"
-    example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
+    how = f"write a number and a unit, such as {such}; units: {', '.join(units)}"
     match = _QUANTITY.fullmatch(text)
     if not match:
-        raise BadInput(f"{text!r} is not a {example}")
+        raise BadInput(f"{text!r} is not a {what}: {how}")
     number, unit = float(match[1]), match[2]
     scale = bare if not unit else units.get(unit)
     if scale is None:
-        raise BadInput(f"{text!r} {'has no unit' if not unit else f'has the unknown unit {unit!r}'}: not a {example}")
+        raise BadInput(f"{text!r} {'has no unit' if not unit else f'has the unknown unit {unit!r}'}: {how}")
     value = number * scale
     if not (0 <= value <= most and math.isfinite(value)):
         bounds = f"from 0 to {most:g} seconds" if math.isfinite(most) else "of at least 0, and finite"

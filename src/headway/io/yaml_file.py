@@ -55,7 +55,10 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         raise BadInput(f"cannot read the {what} {path}: {reason}") from None
     try:
         loader = _loader(path)(text)
-        root = loader.get_single_node()
+        root = loader.get_node() if loader.check_node() else None
+        if loader.check_node():
+            line = loader.get_event().start_mark.line + 1  # type: ignore[no-untyped-call]
+            raise BadInput(f"{path}, line {line}: a second document begins: write {a(what)} as one document")
         if _parts(root, {}) > MOST_PARTS:
             raise BadInput(
                 f"{path}: not {a(what)}: its aliases stand for more than {MOST_PARTS:,} parts, or for themselves"
@@ -181,7 +184,8 @@ def _place(problem: "ErrorDetails", content: Any) -> Place:
 def _explained(place: Place, problem: "ErrorDetails", model: type["BaseModel"], what: str) -> str:
     """What is wrong at a place, and what would be right."""
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
-    kind, message = problem["type"], problem["msg"].removeprefix("Value error, ")
+    kind = problem["type"]
+    message = str(problem["ctx"]["error"]) if kind == "value_error" else problem["msg"]
     inside = _model_at(model, place[:-1], problem["loc"])
     if kind == "extra_forbidden":
         return f"{unknown('key', str(place[-1]), _fields(inside))}{f' (at {field})' if len(place) > 1 else ''}"

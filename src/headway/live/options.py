@@ -179,6 +179,21 @@ class ServeOptions:
         """Return the data folder of the manager."""
         return data_folder(self.data)
 
+    def check_names(self) -> None:
+        """Refuse a policy, a placement, a cluster, a queues file or a webhook that the manager would refuse. Start nothing."""
+        from headway.cluster.named import cluster
+        from headway.live.notify.webhook import address
+        from headway.placement.registry import find_placement
+        from headway.policies.registry import find_policy
+
+        find_policy(self.policy)
+        find_placement(self.placement or "consolidated")
+        if self.cluster is not None:
+            cluster(self.cluster)
+        self._read_queues(lambda warning: None)
+        if self.webhook is not None:
+            address(self.webhook)
+
     def find_executor(self) -> "Executor":
         """Return the executor. Refuse options that it cannot obey."""
         from headway.live.executors.registry import find_executor

@@ -100,6 +100,8 @@ def test_hold_and_release(site: Any, opened: Any) -> None:
     page.get_by_role("button", name="Hold").click()
     page.locator(".state[data-state=held]").wait_for()
     page.get_by_text("it is held until it is released").wait_for()
+    page.locator(".shares", has_text="until it is released").wait_for()  # the receipt has the words of the command line
+    assert page.locator(".shares", has_text="held until").count() == 0
     page.get_by_role("button", name="Release").click()
     page.locator(".state[data-state=pending]").wait_for()
     with site.client() as client:

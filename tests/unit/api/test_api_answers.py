@@ -21,6 +21,31 @@ def test_every_refusal_is_a_problem(idle: Any) -> None:
         assert problem["code"] in {"not_found", "method_not_allowed", "unauthorized", "bad_input"}
 
 
+def test_what_is_wrong_is_said_in_plain_words(idle: Any) -> None:
+    """A state was answered with a regular expression, and a body with words of pydantic."""
+
+    def said(method: str, path: str, **given: Any) -> tuple[str, str]:
+        problem = idle.ask(method, path, **given).json()
+        return problem["detail"], problem["fields"].get("field", "")
+
+    state = said("GET", "/v1/jobs?state=NOPE")
+    assert state[0].endswith(
+        "unknown state: write one of PENDING, HELD, STARTING, RUNNING, STOPPING, COMPLETED, FAILED, CANCELLED, TIMEOUT"
+    )
+    assert said("POST", "/v1/jobs", json=[1])[0] == "write a JSON object"
+    assert said("POST", "/v1/dry-run", json=[1])[0] == "write a JSON object"
+    assert said("POST", "/v1/jobs", json={"run": "x", "resources": 5}) == (
+        "resources: write a JSON object",
+        "resources",
+    )
+    words = "write a list of words, such as [python, train.py], or use run for a shell line"
+    assert said("POST", "/v1/jobs", json={"command": "true"}) == (f"command: {words}", "command")
+    assert said("POST", "/v1/jobs", json={"run": "x", "constraints": ["ib"]})[1] == "constraints"
+    assert said("POST", "/v1/jobs", json={"run": "x", "resources": {"type": "b7"}})[1] == "resources.type"
+    headers = {"content-type": "application/json"}
+    assert said("POST", "/v1/jobs", content=b"{", headers=headers)[0].startswith("the body: not JSON (line 1, column 2")
+
+
 def test_a_new_job_says_where_it_is_found(idle: Any) -> None:
     answer = idle.ask("POST", "/v1/jobs", json={"command": ["true"], "queue": "team-a"})
     found = idle.ask("GET", answer.headers["location"]).json()

@@ -13,6 +13,7 @@ from tests.waiting import gate, wait_for
 from headway.cluster.demands import check_possible, demand_of
 from headway.cluster.named import cluster
 from headway.errors import BadInput
+from headway.live.errors import JournalFailed
 from headway.live.executors import Capabilities
 from headway.live.jobfile.spec import array_tasks, job_spec
 from headway.live.state.site import Site
@@ -44,6 +45,58 @@ def test_a_job_follows_another_as_it_asked(
     assert served.until(early).started_at is None or served.until(early).started_at >= served.until(before).ended_at  # type: ignore[operator]
     late = served.submit(after=[f"{kind}:{before}"])  # when it has ended already
     assert (served.until(late).state, served.until(late).message) == (state, words)
+
+
+def test_explain_says_how_each_job_must_end(serve: Callable[..., Served]) -> None:
+    """A singleton was said to need jobs of other names; kinds together had no words."""
+    served = serve("1x4")
+    first, other, twin = (served.submit(name=name, hold=True) for name in ("first", "other", "twin"))
+    single = served.submit(name="twin", after=["singleton", first])
+    mixed = served.submit(after=[f"notok:{first}", f"any:{other}"])
+    assert served.explained(single, "dependency").message == (
+        f"job {first} must complete first; it is a singleton: earlier jobs of its user and name must end first: job {twin}"
+    )
+    assert served.explained(mixed, "dependency").message == (
+        f"job {first} must fail or be cancelled first; job {other} must end first"
+    )
+    for job in (first, other, twin):
+        served.manager.cancel(job)
+
+
+def test_a_job_that_is_cancelled_does_not_wait_again(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve()
+    saves = f"trap '{gate(tmp_path / 'go')}; exit 0' TERM; touch {tmp_path / 'on'}; while true; do sleep 0.1; done"
+    job = served.submit(run=saves, preemption={"grace": 300})
+    wait_for((tmp_path / "on").exists)
+    served.manager.cancel(job)
+    served.until(job, "STOPPING")
+    assert served.manager.explain(job).message == "it is being cancelled"
+    (tmp_path / "go").touch()
+    assert served.until(job).state == "CANCELLED"
+
+
+def test_a_refused_cancel_says_why_the_job_still_stops(serve: Callable[..., Served], tmp_path: Path) -> None:
+    """Without its journal the manager takes no cancel, though the job is on its way to be stopped."""
+    served = serve()
+    job = served.submit(run=f"trap '' TERM; {gate(tmp_path / 'go')}", preemption={"grace": 300})
+    served.until(job, "RUNNING")
+    for path in (tmp_path / "data").glob("journal.db*"):
+        path.unlink()
+    with pytest.raises(JournalFailed, match="was removed or replaced"):
+        served.manager.cancel(job)
+    message = served.manager.explain(job).message
+    assert "journal.db was removed or replaced under the running manager" in message
+    assert "waits again" not in message
+    (tmp_path / "go").touch()
+
+
+def test_nodes_needed_when_no_node_takes_jobs(serve: Callable[..., Served]) -> None:
+    served = serve("2x2")
+    for node in ("n000", "n001"):
+        served.manager.drain(node)
+    job = served.submit()
+    assert served.explained(job, "node_down").numbers["nodes_needed"] == 1
+    served.manager.cancel(job)
 
 
 def test_not_ok_of_an_array_means_that_some_task_failed(serve: Callable[..., Served]) -> None:

@@ -187,6 +187,15 @@ def test_changes_arrive_after_the_journal_could_not_be_read(serve: Callable[...,
 
 
 def test_an_address_that_is_none_is_refused(serve: Callable[..., Served]) -> None:
-    for wrong in ("chat.example.org", "ftp://x", "http://", "http://[::1"):
+    for wrong in (
+        "chat.example.org",
+        "ftp://x",
+        "http://",
+        "http://[::1",
+        "http://h/a b",
+        "http://h/ä",
+        "http://h/a\tb",
+        "http://h/\x7f",
+    ):
         with pytest.raises(BadInput, match="--webhook"):
             webhook.address(wrong)

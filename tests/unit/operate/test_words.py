@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from headway.cli.operate.history import history_table
-from headway.cli.tables.job_details import dry_run_lines, explanation
+from headway.cli.tables.job_details import dry_run_lines, explanation, job_table
 from headway.cli.tables.jobs import header, script
 from headway.cli.tables.live import queue_view, top_view
+from headway.client.job import JobView
 from headway.report.comparison import report
 from headway.sim.api import compare
 from headway.workloads.workload import workload
@@ -41,6 +42,14 @@ def test_the_numbers_of_a_receipt_are_shown_whole_on_80_columns() -> None:
     for row in ("held 2.490 s", "stopping 0.019 s", "gpus 0.003 s", "waited 2.512 s"):
         assert any(line.startswith(row) for line in lines), told.getvalue()
     assert max(map(len, told.getvalue().splitlines())) <= 80
+
+
+def test_a_job_that_stops_is_not_shown_with_a_reason_to_wait() -> None:
+    """It had the words of a job that waits for others: others are stopping."""
+    for state, shown in (("STOPPING", False), ("PENDING", True)):
+        job = JobView(1, "train", "ada", state, 1, "", 1.0, 1.0, 0, reason="stopping")
+        lines = shown_on(80, job_table(job))
+        assert any("others are stopping" in line for line in lines) == shown
 
 
 def shown_on(width: int, what: object) -> list[str]:

@@ -57,6 +57,22 @@ def test_paths_in_the_unit_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert f"{expected} --fabric testbed32 --policy=fifo --feature d" in start
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--policy", "nope"), "unknown policy"),
+        (("--placement", "nope"), "unknown placement"),
+        (("--cluster", "0x4"), "0x4"),
+        (("--queues", "absent.yaml"), "absent.yaml"),
+        (("--max-grace", "soon"), "--max-grace"),
+        (("--webhook", "nowhere"), "--webhook nowhere"),
+    ],
+)
+def test_no_unit_is_printed_for_options_that_cannot_start(words: tuple[str, ...], message: str) -> None:
+    done = headway("serve", "--systemd-unit", *words)
+    assert (done.returncode, done.stdout, message in done.stderr) == (1, "", True), done.stderr
+
+
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("SKIPPED: systemd-analyze is not here to read the unit")
@@ -88,6 +104,16 @@ def test_doctor_says_what_is_missing_and_what_helps(tmp_path: Path, monkeypatch:
         LIMITED,
         True,
     )
+
+
+def test_doctor_asks_the_executor_whose_jobs_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root it promised for every executor that jobs run as their users."""
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED: needs root")
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "examples")
+    assert by_name(look(tmp_path))["users"].state == OK
+    found = by_name(look(tmp_path, executor="own_executor:PlainExecutor"))["users"]
+    assert (found.state, "runs all jobs as root" in found.found) == (LIMITED, True)
 
 
 def test_doctor_knows_a_disk_that_a_journal_must_not_be_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
 """`headway doctor`: what this machine can and cannot do for a manager, and the fix. It looks, and changes nothing."""
 
 import os
+import pwd
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,9 @@ from headway.cli.manager_options import DataOption, JsonOption, print_json, prin
 from headway.client.folder import URL_FILE, data_folder
 from headway.findings import BAD, LIMITED, OK, Finding
 from headway.io.files import read_file
+
+if TYPE_CHECKING:
+    from headway.live.executors import Executor
 
 # A journal on these cannot be locked or flushed for sure (SQLite's WAL needs memory that all its users share).
 NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs"})
@@ -54,8 +58,9 @@ def look(data: Path, certificate: Path | None = None, executor: str = "process")
     """Everything, in the order of its weight."""
     from headway.live.executors.registry import find_executor
 
-    yield _users()
-    yield from find_executor(executor, data).checks()
+    chosen = find_executor(executor, data)
+    yield _users(chosen)
+    yield from chosen.checks()
     yield from _folder(data)
     yield _files()
     yield _service()
@@ -64,12 +69,19 @@ def look(data: Path, certificate: Path | None = None, executor: str = "process")
         yield _certificate(certificate)
 
 
-def _users() -> Finding:
+def _users(executor: "Executor") -> Finding:
+    """Return whose jobs the executor starts."""
+    from headway.errors import BadInput
     from headway.io.accounts import own_account
 
-    if os.geteuid() == 0:
-        return Finding("users", OK, "run by root: every job runs as the user who submitted it")
     own = own_account()[1]
+    if os.geteuid() == 0:
+        others = (account.pw_name for account in pwd.getpwall() if account.pw_uid != 0)
+        try:
+            executor.check_user(next(others, "nobody"))
+        except BadInput as error:
+            return Finding("users", LIMITED, f"run by {own}: {error}", "other users may only read")
+        return Finding("users", OK, "run by root: every job runs as the user who submitted it")
     fix = "to share it, run the manager as root: headway serve --systemd-unit"
     return Finding("users", LIMITED, f"run by {own}: all jobs run as {own}, and other users may only read", fix)
 

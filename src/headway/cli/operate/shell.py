@@ -133,7 +133,8 @@ def _carry(client: "Client", job: int, connected: socket.socket) -> int:
                 typed = os.read(keyboard, 1 << 12)
                 if not typed:
                     inputs.remove(keyboard)
-                channel.send(b"d", typed or b"\x04")  # the end of a file that is read from a terminal
+                with contextlib.suppress(OSError):  # the job has ended: its exit code may have arrived
+                    channel.send(b"d", typed or b"\x04")  # the end of a file that is read from a terminal
             if connected in ready:
                 messages = channel.receive()
                 if messages is None:

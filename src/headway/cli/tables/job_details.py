@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.tables.jobs import STYLES, bar, moment, nodes_text, progress, script, short, span, times
+from headway.cli.tables.jobs import STYLES, WAITING, bar, moment, nodes_text, progress, script, short, span, times
 from headway.io.units import counted
 from headway.reasons import HOLDS, receipt_text, short_text
 
@@ -26,7 +26,7 @@ def job_table(job: "JobView") -> Table:
         "user": short(job.user, 60),
         "queue": short(job.queue, 200),
         "state": Text(f"{job.state}{code}", style=STYLES.get(job.state, "")),
-        "reason": f"{job.reason}: {short_text(job.reason)}" if job.reason and not job.nodes else "",
+        "reason": f"{job.reason}: {short_text(job.reason)}" if job.reason and job.state in WAITING else "",
         "message": short(job.message, 500),
         "command": script(job.command),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Path, Query, Request, Security
 from fastapi.security import HTTPBearer
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from headway.client.job import JobQuery, JobView
 from headway.io.numbers import JOB_NUMBER
@@ -30,12 +30,20 @@ def _job_number(text: Any) -> Any:
     return text
 
 
+def _state(text: str) -> str:
+    """Refuse a word that is not a state of a job."""
+    if text not in SHOWN_STATES:
+        raise ValueError(f"unknown state: write one of {', '.join(SHOWN_STATES)}")
+    return text
+
+
 # The journal's integers are 64-bit; nobody reaches this.
 JobId = Annotated[int, BeforeValidator(_job_number), Path(ge=1, le=2**53, description="The job's number.")]
 # What lists of jobs are filtered by.
 User = Annotated[str | None, Query(max_length=64)]
 QueueName = Annotated[str | None, Query(max_length=256)]
-States = Annotated[list[Annotated[str, Field(pattern=f"^({'|'.join(SHOWN_STATES)})$")]] | None, Query()]
+StateName = Annotated[str, AfterValidator(_state), Field(json_schema_extra={"enum": list(SHOWN_STATES)})]
+States = Annotated[list[StateName] | None, Query()]
 Moment = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="Seconds since 1970.")]
 
 
@@ -108,6 +116,7 @@ def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
         413: "The body is too large.",
         421: "The Host header names another machine.",
         429: "Too many requests.",
+        431: "The line of the request and its headers are too long.",
         503: "The journal cannot be written; nothing was changed.",
     }
     return {status: {"description": words, "content": content} for status, words in {**every, **more}.items()}

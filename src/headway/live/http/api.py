@@ -32,6 +32,7 @@ from headway.live.queries.forecast import DryRun
 
 PAGE = 100
 LARGEST_PAGE = 1000
+NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})  # mistakes, as pydantic names them
 HIDDEN = "***"  # instead of a value that is not the caller's to see
 
 
@@ -123,7 +124,8 @@ def handle_errors(api: FastAPI) -> None:
         parts, names = [], set[str]()
         for mistake in error.errors():
             where = ".".join(str(part) for part in mistake["loc"] if part not in {"body", "query", "path", "header"})
-            text = str(mistake["msg"]).removeprefix("Value error, ")
+            text = str(mistake["ctx"]["error"] if mistake["type"] == "value_error" else mistake["msg"])
+            text = "write a JSON object" if mistake["type"] in NO_OBJECT else text
             parts.append(f"{where}: {text}" if where else text)
             names.add(where)
         detail = "; ".join(parts).encode("utf-8", "replace").decode()

@@ -23,7 +23,7 @@ class StrictRequest(Request):
     async def json(self) -> Any:
         """Return the content of the body."""
         try:
-            return parse_json(await self.body(), "the body", "JSON object")
+            return parse_json(await self.body(), "the body", "")
         except BadInput as error:
             raise HTTPException(422, str(error)) from None
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from headway.io.numbers import JOB_NUMBER
 
 OK, ANY, NOTOK, SINGLETON = "ok", "any", "notok", "singleton"
-WORDS: Final = {OK: "must complete", ANY: "must end", NOTOK: "must end without completing"}
+WORDS: Final = {OK: "must complete", ANY: "must end", NOTOK: "must fail or be cancelled"}
 _NEED = re.compile(rf"(?:(?:after)?(ok|any|notok):)?({JOB_NUMBER})")
 HOW: Final = "write a job's number (it must complete), any:12, notok:12 or singleton"
 

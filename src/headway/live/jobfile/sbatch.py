@@ -99,9 +99,9 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
         else:
             raise BadInput(f"{where}: {word!r} is not an option: write --name=value")
         if not equals and option not in FLAGS:
-            if not words:
+            if not words and option in OPTIONS:  # unknown options are refused as such
                 raise BadInput(f"{where}: --{option} needs a value")
-            value = words.pop(0)
+            value = words.pop(0) if words else ""
         options.append((option, value))
     return options
 
@@ -126,7 +126,7 @@ def _apply(script: Script, option: str, value: str, where: str) -> None:
                 f"{where}: --signal={value}: here the signal goes to every process, not to the shell alone"
             )
     else:
-        raise BadInput(f"{where}: {unknown('option', option, {*FIELDS, *WITHOUT_EFFECT, *REFUSED, 'export'})}")
+        raise BadInput(f"{where}: {unknown('option', option, OPTIONS)}")
 
 
 def _export(script: Script, value: str, where: str) -> None:
@@ -146,6 +146,20 @@ def _whole(value: str, where: str) -> int:
     if number is None:
         raise BadInput(f"{where}: {value[:80]!r} is not a whole number")
     return number
+
+
+def _count(value: str, where: str) -> int:
+    number = _whole(value, where)
+    if number == 0:
+        raise BadInput(f"{where}: 0 is too few: write a whole number of at least 1, or leave the option out")
+    return number
+
+
+def _time_limit(value: str, where: str) -> str:
+    limit_s = time_limit_s(value, where)
+    if limit_s == 0:
+        raise BadInput(f"{where}: {value} is no time limit here: leave the option out")
+    return f"{limit_s:g}s"
 
 
 def time_limit_s(value: str, where: str) -> float:
@@ -218,7 +232,7 @@ class Typed:
 def _gpus(value: str, where: str) -> Typed:
     """Return the GPUs of `4` or `a100:4`."""
     kind, _, count = value.rpartition(":")
-    return Typed(_whole(count, where), kind)
+    return Typed(_count(count, where), kind)
 
 
 def _gres(value: str, where: str) -> Typed:
@@ -226,7 +240,7 @@ def _gres(value: str, where: str) -> Typed:
     kind, *rest = value.split(":")
     if kind != "gpu" or len(rest) > 2:
         raise BadInput(f"{where}={value}: only gpu is known here, such as --gres=gpu:4 or --gres=gpu:a100:4")
-    count = _whole(rest.pop(), where) if rest and rest[-1].isdigit() else 1
+    count = _count(rest.pop(), where) if rest and rest[-1].isdigit() else 1
     return Typed(count, ":".join(rest))
 
 
@@ -243,12 +257,12 @@ def _text(value: str, where: str) -> str:
 # The field that an option sets, and the function that reads its value. `_settle` turns fields that no job file has into others.
 FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "job-name": ("name", _text),
-    "nodes": ("num_nodes", _whole),
-    "ntasks": ("ntasks", _whole),
-    "ntasks-per-node": ("tasks_per_node", _whole),
+    "nodes": ("num_nodes", _count),
+    "ntasks": ("ntasks", _count),
+    "ntasks-per-node": ("tasks_per_node", _count),
     "cpus-per-task": ("cpus", _whole),
     "mem": ("memory", memory_gb),
-    "time": ("time_limit", lambda value, where: f"{time_limit_s(value, where):g}s"),
+    "time": ("time_limit", _time_limit),
     "partition": ("queue", _text),
     "array": ("array", _text),
     "dependency": ("after", _after),
@@ -258,7 +272,7 @@ FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "cpus-per-gpu": ("cpus-per-gpu", _whole),
     "mem-per-cpu": ("mem-per-cpu", memory_gb),
     "mem-per-gpu": ("mem-per-gpu", memory_gb),
-    "ntasks-per-gpu": ("ntasks-per-gpu", _whole),
+    "ntasks-per-gpu": ("ntasks-per-gpu", _count),
     "chdir": ("workdir", _text),
     "signal": ("preemption", _signal),
     "no-requeue": ("retry", lambda value, where: {"on": [], "max": 0}),
@@ -267,6 +281,7 @@ FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "gpus-per-task": ("gpus-per-task", _gpus),
     "gres": ("gres", _gres),
 }
+OPTIONS = {*FIELDS, *WITHOUT_EFFECT, *REFUSED, "export"}
 
 
 def _settle(fields: dict[str, Any], path: Path) -> None:

@@ -68,6 +68,27 @@ def _tasks_per_node(value: Any) -> Any:
     raise ValueError(f"{value!r} is not {RANKS}: write such a number, or gpu for one rank per GPU")
 
 
+def _words(value: Any) -> Any:
+    """Return the words of a command; refuse a line of text."""
+    if isinstance(value, str):
+        raise ValueError("write a list of words, such as [python, train.py], or use run for a shell line")
+    return value
+
+
+def _list_of_needs(value: Any) -> Any:
+    """Return a list of dependencies; refuse a single dependency."""
+    if isinstance(value, str | int):
+        raise ValueError("write a list, such as [12, any:13]")
+    return value
+
+
+def _features(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the features that nodes must have; refuse a constraint without a name."""
+    if not all(constraint.strip(" |") for constraint in value):
+        raise ValueError("a feature has no name: write one such as ib, or ib|roce for one of them")
+    return value
+
+
 def _array(value: str) -> str:
     """Return the indices of an array as they are written."""
     array_tasks(value)
@@ -179,7 +200,7 @@ class JobSpec(_Part):
     """One job, or an array of them. Field names are those of the job file."""
 
     name: Annotated[Short, _option("name")] = ""
-    command: Annotated[tuple[Text, ...], Field(max_length=10_000)] = ()
+    command: Annotated[tuple[Text, ...], BeforeValidator(_words), Field(max_length=10_000)] = ()
     run: Annotated[Text, Field(examples=["python train.py"])] = ""
     num_nodes: Annotated[int | None, _option("num_nodes")] = None
     resources: Resources = Resources()
@@ -198,9 +219,13 @@ class JobSpec(_Part):
     preemption: Preemption = Preemption()
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()
-    after: Annotated[tuple[After, ...], Field(max_length=10_000), _option("after")] = ()
+    after: Annotated[
+        tuple[After, ...], BeforeValidator(_list_of_needs), Field(max_length=10_000), _option("after")
+    ] = ()
     workdir: Annotated[Short | None, _option("workdir")] = None
-    constraints: Annotated[tuple[Short, ...], Field(max_length=100), _option("constraints")] = ()
+    constraints: Annotated[
+        tuple[Short, ...], Field(max_length=100), AfterValidator(_features), _option("constraints")
+    ] = ()
     output: Annotated[Short | None, _option("output")] = None  # %j, %A, %a, %b, %x, %u, %t, %n, %N as in Slurm
     hold: Annotated[bool, _option("hold")] = False
 

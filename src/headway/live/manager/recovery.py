@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.live.errors import JournalDamaged
@@ -183,8 +185,9 @@ class _Submissions:
     ) -> Job:
         try:
             spec = self.read(text)
-        except ValueError as error:
-            line = "; ".join(part.strip() for part in str(error).splitlines()[1:3])
+        except ValidationError as error:
+            problem = error.errors()[0]
+            line = f"{'.'.join(map(str, problem['loc']))}; {problem['msg']}"
             fix = "start the version that wrote it, or `headway journal restore` a backup"
             raise BadInput(f"{self.journal.path}: job {job_id} cannot be understood ({line}): {fix}") from None
         return Job(job_id, user, spec, submitted, array_id, array_index)

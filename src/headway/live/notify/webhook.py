@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from headway.core import events
 from headway.core.events import NAMES
 from headway.errors import BadInput
+from headway.io.json_file import shown
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed
 from headway.live.manager.manager import Manager
@@ -59,6 +60,8 @@ def event_of(row: JournalRow, state: str) -> str:
 def address(url: str) -> tuple[str, str, int | None, str]:
     """Return scheme, host, port and path of an address; refuse text that is none."""
     wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise BadInput(f"--webhook {shown(url)}: write spaces and other signs as %20 and the like, a name as xn--...")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

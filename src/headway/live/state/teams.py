@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from headway.cluster.queues import STRANGERS, Booking, Queue, QueueLimits, Queues
+from headway.cluster.queues import QUEUE_FIELD, STRANGERS, Booking, Queue, QueueLimits, Queues
 from headway.core.keys import usage_at
 from headway.core.tables.teams import CLUSTER, Team
 from headway.errors import BadInput, unknown
@@ -184,7 +184,8 @@ class LiveTeams:
             whose = "" if spec.may_preempt else " to a job that cannot be preempted"
             raise BadInput(
                 f"the job asks for {counted(spec.gpus, 'GPU')}, and queue {queue.name!r} gives at most {most}{whose}: "
-                "it could never start"
+                "it could never start",
+                QUEUE_FIELD,
             )
 
     def check_access(self, spec: JobSpec, user: str, token_queues: Sequence[str]) -> None:

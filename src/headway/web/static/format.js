@@ -47,5 +47,8 @@ export const setReasons = (list) => list.forEach((reason) => reasons.set(reason.
 /** A reason in a sentence; a code that the manager does not list stays a code. */
 export const why = (code) => reasons.get(code)?.long ?? code ?? "";
 
+/** What a receipt counts under a reason, in the words of `headway explain`. */
+export const inReceipt = (code) => reasons.get(code)?.in_receipt || (reasons.get(code)?.short ?? code);
+
 /** Why GPUs are idle while jobs wait for this reason. */
 export const whyIdle = (code) => reasons.get(code)?.idle || why(code);

@@ -13,6 +13,7 @@ import numpy as np
 
 from headway.core.events import REASONS
 from headway.job_state import JobState
+from headway.live.jobfile.after import SINGLETON
 from headway.live.queries.borrowing import Promised, notice_in, promised_in, promised_to, shared_out
 from headway.live.queries.explain import facts
 from headway.live.queries.explain.text import texts
@@ -95,6 +96,8 @@ def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
     nodes, eligible, asked = state.tables.nodes, state.demands.suits(job.spec), job.spec.demand
     open_nodes, per_node = nodes[(nodes["closed"] == 0) & eligible], asked.gpus_per_node
     row = state.tables.jobs[job.row]
+    possible = open_nodes if job.spec.gpus <= open_nodes["gpus"].sum() else nodes[eligible]
+    largest_first = np.sort(possible["gpus"])[::-1]
     numbers: dict[str, float] = {
         "gpus_asked": job.spec.gpus,
         "gpus_free": int(open_nodes["free"].sum()),
@@ -102,7 +105,7 @@ def _case(state: ClusterState, job: Job, now: float, sees: Sees) -> Case:
         "gpus_open": int(open_nodes["gpus"].sum()),
         "gpus_total": int(nodes["gpus"][eligible].sum()),
         "most_free_on_a_node": int(open_nodes["free"].max(initial=0)),
-        "nodes_needed": int(state.tables.fewest[int(row["demand"]), min(job.spec.gpus, state.cluster.total)]),
+        "nodes_needed": job.spec.num_nodes or min(int((largest_first.cumsum() < job.spec.gpus).sum()) + 1, len(nodes)),
         "jobs_ahead": len(ahead),
         "queue_level": int(row["level"]),
         "service_gpu_s": state.service_gpu_s(job, now),
@@ -191,10 +194,12 @@ def _held(case: Case) -> Answer:
 
 
 def _dependency(case: Case) -> Answer:
-    """Return which jobs must complete or end before the job."""
-    numbers, kinds = tuple(sorted(case.job.waits_for)), {need.kind for need in case.job.spec.needs}
-    kind = kinds.pop() if len(kinds) == 1 else ""
-    return (facts.Follows(numbers, kind, case.job.spec.singleton),)
+    """Return which jobs must end before the job, and how."""
+    by_kind: dict[str, set[int]] = {}
+    for need in case.job.spec.needs:
+        by_kind.setdefault(need.kind, set()).update(case.job.waits_for.intersection(case.state.tasks_of(need.job)))
+    by_kind[SINGLETON] = case.job.waits_for.difference(*by_kind.values())
+    return (facts.Follows(tuple((kind, tuple(sorted(jobs))) for kind, jobs in by_kind.items() if jobs)),)
 
 
 def _array_limit(case: Case) -> Answer:

@@ -64,9 +64,7 @@ class Held:
 class Follows:
     """The job waits for other jobs to end."""
 
-    jobs: tuple[int, ...]
-    kind: str  # how they must end, as in `after`; empty: in different ways
-    singleton: bool
+    jobs: tuple[tuple[str, tuple[int, ...]], ...]  # by how they must end: a kind of `after`, or singleton
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Plain words about a reason are those of headway/reasons.py.
 from collections.abc import Iterable, Mapping
 
 from headway.io.units import counted, listed, within
-from headway.live.jobfile.after import WORDS
+from headway.live.jobfile.after import SINGLETON, WORDS
 from headway.live.queries.borrowing import Notice, Promised
 from headway.live.queries.explain import facts
 from headway.live.queries.reservations import COMES_FIRST, Reserved
@@ -55,11 +55,16 @@ def _text(fact: facts.Fact, now: float) -> Text:
             return (message or f"it has ended: {state.name}",)
         case facts.Held(job):
             return f"it is {BY_CODE['held'].long}", f"headway release {job}"
-        case facts.Follows(jobs, kind, singleton):
-            end = "must end" if singleton else WORDS.get(kind, "must end as its job file says")
-            kin = "it is a singleton: earlier jobs of its user and name" if singleton else "it waits for jobs that"
-            named = listed([f"job {number}" for number in jobs], MOST_JOBS)
-            return f"{kin} {end} first: {named}", *BY_CODE["dependency"].remedies
+        case facts.Follows(groups):
+            clauses = []
+            for kind, jobs in groups:
+                named = listed([f"job {number}" for number in jobs], MOST_JOBS)
+                clauses.append(
+                    f"it is a singleton: earlier jobs of its user and name must end first: {named}"
+                    if kind == SINGLETON
+                    else f"{named} {WORDS[kind]} first"
+                )
+            return "; ".join(clauses) or BY_CODE["dependency"].long, *BY_CODE["dependency"].remedies
         case facts.ArrayLimit(tasks):
             return f"its array runs at most {counted(tasks, 'task')} at once", *BY_CODE["array_limit"].remedies
         case facts.RetryBackoff(failures, message, until):
@@ -67,7 +72,11 @@ def _text(fact: facts.Fact, now: float) -> Text:
             why = f"it failed {times}" if failures else f"it could not be started ({message or 'no reason given'})"
             return f"{why} and is tried again in {max(0.0, until - now):.1f} s", *BY_CODE["retry_backoff"].remedies
         case facts.TooLarge(job, needs, gpus):
-            has = counted(needs.eligible, "such node") if needs.per_node else counted(gpus, "such GPU")
+            has = (
+                counted(needs.eligible, "such node")
+                if needs.per_node
+                else counted(gpus, "such GPU" if needs.constraints else "GPU")
+            )
             text = f"it needs {_needs(needs)}, and the cluster, which has changed, has {has}"
             return text, "a cluster with more eligible nodes", f"headway cancel {job}"
         case facts.Drained(needs, gpus, nodes, drained):

@@ -2,7 +2,7 @@
 
 import { get, post, Refused } from "../api.js";
 import { h, show } from "../dom.js";
-import { colours, count, gpuTime, moment, span, why } from "../format.js";
+import { colours, count, gpuTime, inReceipt, moment, span, why } from "../format.js";
 import { shares } from "../parts/chart.js";
 import { confirmed } from "../parts/dialog.js";
 import { progress, state, table } from "../parts/jobs.js";
@@ -10,6 +10,7 @@ import { Logs } from "../parts/logs.js";
 import { Timeline } from "../parts/timeline.js";
 
 const OVER = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"]);
+const WAITS = new Set(["PENDING", "HELD"]);
 const ON_GPUS = new Set(["STARTING", "RUNNING", "STOPPING"]);
 const PALETTE = ["c2", "c5", "c1", "c6", "c7", "c4", "c8", "c3"];
 const MARKS = 200;
@@ -120,9 +121,10 @@ class Job {
   }
 
   drawWaits(job, explanation) {
-    this.stands.textContent = explanation.reason ? "Why it waits" : "Where it stands";
+    const waits = WAITS.has(job.state) && explanation.reason;
+    this.stands.textContent = waits ? "Why it waits" : "Where it stands";
     const words = [h("p", null, explanation.message)];
-    if (explanation.reason) words.unshift(h("p", null, h("b", null, why(explanation.reason))));
+    if (waits) words.unshift(h("p", null, h("b", null, why(explanation.reason))));
     if (explanation.would_change.length) words.push(h("h3", null, "What would change it"), h("ul", null, explanation.would_change.map((line) => h("li", null, line))));
     if (explanation.ahead.length) {
       const more = explanation.numbers.jobs_ahead - explanation.ahead.length;
@@ -136,7 +138,7 @@ class Job {
     if (explanation.wait_us < HARDLY_US) return show(this.receipt, h("p", { class: "dim" }, "It has not waited."));
     show(this.receipt,
       h("p", null, "It waited ", h("b", null, span(explanation.wait_us / 1e6)), " of the ", span((this.job.ended_at ?? story.now) - this.job.submitted_at), " since it was submitted."),
-      shares(parts.map(([reason, us], i) => ({ name: why(reason), value: us / 1e6, className: PALETTE[i % PALETTE.length] })), span, "Wait"));
+      shares(parts.map(([reason, us], i) => ({ name: inReceipt(reason), value: us / 1e6, className: PALETTE[i % PALETTE.length] })), span, "Wait"));
   }
 
   drawHolds(job, story) {

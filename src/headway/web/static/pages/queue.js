@@ -221,7 +221,7 @@ class Queue {
       cell("name", link(job)), cell("user", job.user), cell("state", state(job.state)), cell("gpus", job.gpus), cell("queue", job.queue),
       cell("level", job.level), cell("service", this.service(job)),
       cell("waited", this.ctx.recording ? moment(job.submitted_at, this.ctx.recording) : this.over ? moment(job.ended_at) : `${span((this.now ?? 0) - job.submitted_at)} ago`),
-      cell("reason", job.message && this.over ? job.message : why(job.reason)));
+      cell("reason", job.message && this.over ? job.message : job.state === "STOPPING" ? "" : why(job.reason)));
   }
 
   service(job) {
