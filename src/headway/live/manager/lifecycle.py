@@ -52,10 +52,7 @@ from headway.live.state.retired import Archived
 
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
 TIME_LIMIT, RETRY = "time_limit", "retry"  # why an alarm is set
-ENDING = {
-    CANCEL: "cancelled",
-    TIME_UP: "stopped at its time limit",
-}  # stop reasons after which a job does not wait again
+ENDING = {CANCEL: "cancelled", TIME_UP: "stopped at its time limit"}  # the job ends after such a stop
 
 
 @dataclass(frozen=True, slots=True)

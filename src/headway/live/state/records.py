@@ -50,9 +50,7 @@ class Job:
     waits_for: set[int] = field(default_factory=set)  # jobs of `after` that have not completed
     not_before: float = 0.0  # end of the back-off
     failures: int = 0
-    ran_before: float = (
-        0.0  # seconds that it had run when it was last requeued after its end; its time limit begins there
-    )
+    ran_before: float = 0.0  # run time before its last requeue after an end, in seconds; not counted against its limit
     preemptions: int = 0
     stop_reason: str = ""  # why it is being stopped
     kill: bool = False  # it is being stopped without a grace
