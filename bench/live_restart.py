@@ -60,31 +60,15 @@ class AtOnce(Executor):
     def check_user(self, user: str) -> None:
         """Accept imagined users: no process runs."""
 
-    def __init__(self) -> None:
-        self.heard: list[Any] = []
-
-    def open(self, wake: Any) -> None:
-        self.wake = wake
-
     def start(self, launch: Any) -> None:
         from headway.live.executors import ENDED, STARTED, Report
 
-        key = (launch.job, launch.attempt)
-        self.heard += [Report(STARTED, *key), Report(ENDED, *key, exit_code=0)]
-        self.wake()
-
-    def reports(self) -> list[Any]:
-        found, self.heard = self.heard, []
-        return found
+        self.tell(Report(STARTED, launch.job, launch.attempt))
+        self.tell(Report(ENDED, launch.job, launch.attempt, exit_code=0))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None: ...
 
-    def logs(self, job: int, attempt: int) -> list[Path]:
-        return []
-
     def adopt(self, job: int, attempt: int) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def measure(folder: str, jobs: int) -> None:
@@ -94,7 +78,7 @@ def measure(folder: str, jobs: int) -> None:
     from headway.live.manager.manager import Manager
 
     before, cpu = time.perf_counter(), time.process_time()
-    executor: Any = AtOnce()
+    executor = AtOnce(Path(folder))
     manager = Manager(Path(folder), cluster(f"{NODES}x{GPUS}"), "fifo", executor=executor)
     manager.start()
     started = time.perf_counter() - before
