@@ -8,6 +8,7 @@ from typing import TypeVar
 PATIENCE_S = 300.0
 COMPILES_S = 1200.0  # for a command that may have to compile the engine first
 _PAUSE_S = 0.02
+_GATE_PAUSE_S = 0.1  # every look of a gate is a process
 
 Value = TypeVar("Value")
 
@@ -25,4 +26,4 @@ def wait_for(
 
 def gate(path: Path) -> str:
     """Return a shell command that runs until the file exists; it ends by itself if the test fails before."""
-    return f"for i in $(seq {PATIENCE_S / _PAUSE_S:.0f}); do [ -e {path} ] && break; sleep {_PAUSE_S}; done"
+    return f"for i in $(seq {PATIENCE_S / _GATE_PAUSE_S:.0f}); do [ -e {path} ] && break; sleep {_GATE_PAUSE_S}; done"

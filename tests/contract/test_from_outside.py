@@ -29,9 +29,6 @@ pytestmark = pytest.mark.xdist_group("live")
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODULE = '''
-from collections import deque
-from pathlib import Path
-
 from headway.cluster.nodes import Cluster
 from headway.core.tables.actions import add_seat
 from headway.live.executors import ENDED, STARTED, Discovery, Executor, Report
@@ -67,36 +64,21 @@ def read(source, options, *, strict):
 class Imagined(Executor):
     """Starts no process: every attempt writes one line and ends well."""
 
-    def __init__(self, data):
-        self.folder, self.found, self.wake = Path(data) / "imagined", deque(), lambda: None
-
     def discover(self):
         return Discovery(Cluster("imagined", ("a", "b"), (4, 4)), "two imagined nodes")
 
-    def open(self, wake):
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.wake = wake
-
     def start(self, launch):
-        log = self.folder / f"{launch.job}.{launch.attempt}.log"
-        log.write_text(f"{launch.spec.name} on {launch.nodes[0]}\\n")
-        self.found += [Report(STARTED, launch.job, launch.attempt), Report(ENDED, launch.job, launch.attempt, exit_code=0)]
-        self.wake()
+        folder = self.folder(launch.job, launch.attempt)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "rank-0.log").write_text(f"{launch.spec.name} on {launch.nodes[0]}\\n")
+        self.tell(Report(STARTED, launch.job, launch.attempt))
+        self.tell(Report(ENDED, launch.job, launch.attempt, exit_code=0))
 
     def stop(self, job, attempt, signal_name, grace_s):
         pass
 
     def adopt(self, job, attempt):
-        self.found.append(Report(ENDED, job, attempt, lost=True))
-
-    def reports(self):
-        return [self.found.popleft() for _ in range(len(self.found))]
-
-    def logs(self, job, attempt):
-        return [self.folder / f"{job}.{attempt}.log"]
-
-    def close(self):
-        pass
+        self.tell(Report(ENDED, job, attempt, lost=True))
 '''
 
 
