@@ -17,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,43 @@ ROWS = (
 
 
 def write_journal(folder: Path, jobs: int) -> None:
-    """A journal of so many jobs that ran one after the other, for a second each."""
+    """Write a journal of jobs that ran one after the other, for a second each, with their rows of finished jobs."""
+    from headway.live.store.history import insert_finished
+
+    _write_rows(folder, jobs)
+    view, rest = _first_finished()
+    content = json.loads(zlib.decompress(rest))
+
+    def rows() -> Iterator[tuple[Any, bytes]]:
+        for i in range(jobs):
+            times = {name: getattr(view, name) + i for name in ("submitted_at", "started_at", "ended_at")}
+            record = {**content, "job": {**content["job"], "id": i + 1}}
+            yield replace(view, job_id=i + 1, **times), zlib.compress(json.dumps(record).encode(), 1)
+
+    with sqlite3.connect(folder / "journal.db") as file:
+        insert_finished(file, rows())
+
+
+def _first_finished() -> tuple[Any, bytes]:
+    """Return the row of finished jobs of a job like the first."""
+    from headway.cluster.named import cluster
+    from headway.live.manager.recovery import restore
+    from headway.live.queries.archive import finished_row
+    from headway.live.state.cluster import ClusterState
+    from headway.live.store.journal import Journal
+    from headway.placement.registry import find_placement
+    from headway.policies.registry import find_policy
+
+    with tempfile.TemporaryDirectory(prefix="headway-bench-") as one:
+        _write_rows(Path(one), 1)
+        journal = Journal(Path(one))
+        rules = find_policy("fifo"), find_placement("consolidated")
+        state, _, _ = restore(lambda nodes: ClusterState(nodes or cluster(f"{NODES}x{GPUS}"), *rules), journal)
+        journal.close()
+        return finished_row(state, state.jobs[1], state.jobs[1].ended or 0.0)
+
+
+def _write_rows(folder: Path, jobs: int) -> None:
     from headway.live.store.integrity.checksum import insertion, sealed
     from headway.live.store.journal import Journal
 
