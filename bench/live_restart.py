@@ -20,13 +20,14 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from headway.live.executors import Executor
 
 NODES, GPUS = 2, 4
+RETIRED_EVERY = 1000
 ROWS = (
     ("Submitted", "{}"),
     ("Start", '{"places":[[%d,1]]}'),
@@ -73,6 +74,7 @@ def _first_finished() -> tuple[Any, bytes]:
 
 
 def _write_rows(folder: Path, jobs: int) -> None:
+    from headway.live.manager.loop.recorder import KEPT_FINISHED
     from headway.live.store.integrity.checksum import insertion, sealed
     from headway.live.store.journal import Journal
 
@@ -88,7 +90,9 @@ def _write_rows(folder: Path, jobs: int) -> None:
             for i in range(1, jobs + 1)
             for at, (kind, data) in enumerate(ROWS)
         )
-        rows = enumerate(chain([(first, "Opened", 0, 0, json.dumps(opened))], facts), 1)
+        rounds = iter(lambda: list(islice(facts, RETIRED_EVERY * len(ROWS))), [])  # after each, jobs leave the memory
+        retired = ((*part, (part[-1][0], "Retired", 0, 0, json.dumps({"keep": KEPT_FINISHED}))) for part in rounds)
+        rows = enumerate(chain([(first, "Opened", 0, 0, json.dumps(opened))], chain.from_iterable(retired)), 1)
         file.executemany(insertion("jobs"), (sealed("jobs", row) for row in submitted))
         file.executemany(insertion("events"), (sealed("events", (seq, *row)) for seq, row in rows))
 
