@@ -26,6 +26,7 @@ from headway.cluster.named import cluster
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Executor, Launch, Report
+from headway.live.executors.common.folders import make_folder
 from headway.live.executors.common.progress import parse_progress
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.render import render
@@ -434,3 +435,9 @@ def test_an_executor_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         manager.start()
     manager.stop()
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_the_system_not_of_the_job(tmp_path: Path) -> None:
+    """After an OSError the job is tried again; BadInput would end it."""
+    with pytest.raises(OSError, match="name too long"):
+        make_folder(tmp_path / "1" / "1", {"x" * 300: ""})

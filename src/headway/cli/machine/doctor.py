@@ -74,16 +74,18 @@ def _users(executor: "Executor") -> Finding:
     from headway.errors import BadInput
     from headway.io.accounts import own_account
 
-    own = own_account()[1]
+    manager_user = own_account()[1]
     if os.geteuid() == 0:
-        others = (account.pw_name for account in pwd.getpwall() if account.pw_uid != 0)
+        user_names = (account.pw_name for account in pwd.getpwall() if account.pw_uid != 0)
         try:
-            executor.check_user(next(others, "nobody"))
+            executor.check_user(next(user_names, "nobody"))  # any user but root
         except BadInput as error:
-            return Finding("users", LIMITED, f"run by {own}: {error}", "other users may only read")
+            return Finding("users", LIMITED, f"run by {manager_user}: {error}", "other users may only read")
         return Finding("users", OK, "run by root: every job runs as the user who submitted it")
     fix = "to share it, run the manager as root: headway serve --systemd-unit"
-    return Finding("users", LIMITED, f"run by {own}: all jobs run as {own}, and other users may only read", fix)
+    return Finding(
+        "users", LIMITED, f"run by {manager_user}: all jobs run as {manager_user}, and other users may only read", fix
+    )
 
 
 def _folder(data: Path) -> Iterator[Finding]:

@@ -125,6 +125,6 @@ def restore(file: CopyArgument, data: DataOption = None, as_json: JsonOption = F
     if as_json:
         print_json({"journal": str(folder / "journal.db"), "set_aside": str(aside) if aside else None})
         return
-    kept = f"; the journal that was there is kept as {aside.name}" if aside else ""
-    typer.echo(f"restored {folder / 'journal.db'} from {file}{kept}")
+    copy_note = f"; the journal that was there is kept as {aside.name}" if aside else ""
+    typer.echo(f"restored {folder / 'journal.db'} from {file}{copy_note}")
     note("headway: start the manager again; it says what it finds")

@@ -72,7 +72,7 @@ class Api(FastAPI):
             kinds = [kind for kind in type(error).__mro__ if kind in self.exception_handlers]
             handle: Any = self.exception_handlers[kinds[0]]
             answer = await handle(request, error)
-            if kinds[0] is Exception:  # nobody expected it: it is answered, and the server's log has it
+            if kinds[0] is Exception:  # unexpected: answer it, and let the server log it
                 await answer(scope, receive, send)
                 raise
         await answer(scope, receive, send)

@@ -23,7 +23,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """What follows from the end of an attempt: the job ends in `state`, or (None) waits again with these blockers."""
+    """The outcome of an attempt: the job ends in `state`, or waits again with `blockers` if `state` is None."""
 
     state: JobState | None
     data: dict[str, Any]
@@ -34,7 +34,7 @@ class AttemptOutcome:
 def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOutcome:
     """Return whether a job whose attempt is over has ended or waits again."""
     data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
-    held = Blocker.HELD if job.stop_reason == HOLD else NO_BLOCKERS
+    hold_blocker = Blocker.HELD if job.stop_reason == HOLD else NO_BLOCKERS
     clean = report.exit_code == 0 and not report.lost
     if job.stop_reason == CANCEL:
         return AttemptOutcome(JobState.CANCELLED, {**data, "message": "cancelled"})
@@ -46,7 +46,7 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOu
         # A job that has saved its state may exit with 0, and a shell with 143. Only reported steps show that it has completed.
         if clean and job.progress.finished:
             return AttemptOutcome(JobState.COMPLETED, data)
-        return AttemptOutcome(None, data, held)
+        return AttemptOutcome(None, data, hold_blocker)
     if clean:
         return AttemptOutcome(JobState.COMPLETED, data)
     if report.signalled and not job.stop_reason:
@@ -54,15 +54,15 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> AttemptOu
     if report.never_ran:
         # No rank ran, so the job has not failed. If the machine lacks memory or disk, it gets time to recover.
         if report.refused:
-            return AttemptOutcome(None, data, held | Blocker.RETRY_BACKOFF, now + backoff.first_s)
-        return AttemptOutcome(None, data, held)
+            return AttemptOutcome(None, data, hold_blocker | Blocker.RETRY_BACKOFF, now + backoff.first_s)
+        return AttemptOutcome(None, data, hold_blocker)
     kind = "node_failure" if report.lost else "failure"
     if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
         failures = job.failures + 1
         data["failures"] = failures
-        return AttemptOutcome(None, data, held | Blocker.RETRY_BACKOFF, now + backoff.after(failures))
-    if held:
-        return AttemptOutcome(None, data, held)
+        return AttemptOutcome(None, data, hold_blocker | Blocker.RETRY_BACKOFF, now + backoff.after(failures))
+    if hold_blocker:
+        return AttemptOutcome(None, data, hold_blocker)
     message = report.message or f"exited with code {report.exit_code}"
     if kind in job.spec.retry.on and job.spec.retry.max:
         message += f", after {job.failures} retries"

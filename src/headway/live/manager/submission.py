@@ -118,8 +118,8 @@ class Intake(WorldAccess):
             raise wrong_field("output", why)
         for need in spec.needs:
             with self._world.lock:  # a job may be leaving the memory
-                known = self._state.knows(need.job)
-            if not known:
+                exists = self._state.knows(need.job)
+            if not exists:
                 raise wrong_field("after", f"there is no job {need.job}")
 
     def _count(self, new: Submission) -> None:

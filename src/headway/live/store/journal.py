@@ -2,8 +2,8 @@
 
 The table `jobs` holds accepted submissions, `events` every fact and action in the order in which the engine recorded them. Every row has a
 checksum (integrity/checksum.py), and the write-ahead log is checked before SQLite opens it.
-One thread writes. All work that is queued when this thread becomes free goes into one transaction, so many clients share one flush to disk
-(group commit). A transaction that fails is rolled back whole, and each piece of work in it fails.
+One thread writes. It puts all queued work into one transaction, so that many clients share one flush to disk (group commit).
+A transaction that fails is rolled back whole, and each piece of work in it fails.
 """
 
 import contextlib

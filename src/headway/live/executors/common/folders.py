@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.io.files import write_atomically
 from headway.live.executors.common import whole_files
 
 LAUNCH = "launch.json"  # written before the first rank begins; its field `journal` names the journal of the attempt
@@ -17,7 +16,7 @@ NOTICE = "notice.json"
 
 
 def make_folder(folder: Path, files: Mapping[str, str], mode: int = 0o700) -> None:
-    """Make the folder of an attempt with `own`, where the job writes, and `files`, which are not for the job.
+    """Make the folder of an attempt with `own`, where the job writes, and `files`, which are not for the job; OSError if the disk is full.
 
     With mode 0711, other users reach their own files by name, and cannot list the folder.
     """
@@ -25,7 +24,9 @@ def make_folder(folder: Path, files: Mapping[str, str], mode: int = 0o700) -> No
     for path in (folder, folder.parent):
         path.chmod(mode)
     for name, text in files.items():
-        write_atomically(folder / name, text, 0o600)
+        handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 @contextlib.contextmanager

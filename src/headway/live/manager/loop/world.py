@@ -215,8 +215,8 @@ class LiveWorld:
             request.done.add_done_callback(partial(aftermath.forget, self.journal))
             self.inbox.requests.append(request)
             self.measures.error(self.opened, aftermath.line)
-        held = aftermath.held if aftermath else frozenset()
-        self.recorder.apply(adopted(self.state, self.opened, held), self.opened)
+        held_jobs = aftermath.held if aftermath else frozenset()
+        self.recorder.apply(adopted(self.state, self.opened, held_jobs), self.opened)
         self._finish(self.recorder.round)
 
     def run(self) -> None:
